@@ -1,0 +1,1 @@
+//! Claims events from an outbox and delivers them at least once.

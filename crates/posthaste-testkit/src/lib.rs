@@ -1,0 +1,1 @@
+//! What every store and sink must pass.

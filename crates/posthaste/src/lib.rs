@@ -1,0 +1,1 @@
+//! Enqueue events inside your own database transaction.

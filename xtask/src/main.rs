@@ -1,0 +1,2 @@
+//! `cargo xtask`: the one way to check, test and measure.
+fn main() {}
