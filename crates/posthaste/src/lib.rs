@@ -1,1 +1,26 @@
-//! Enqueue events inside your own database transaction.
+//! Posthaste: a transactional outbox.
+//!
+//! Enqueue events inside your own database transaction; a relay (crate `posthaste-relay`,
+//! or the binary) delivers them at least once. An event exists if, and only if, its
+//! transaction committed.
+//!
+//! The modules follow an event: [`Message`] → [`Outbox::enqueue`] → [`store`] → clean.
+
+mod enqueue;
+mod event;
+mod message;
+pub mod schema;
+pub mod store;
+mod table;
+mod topic;
+
+#[cfg(feature = "tokio-postgres")]
+pub use enqueue::Prepared;
+pub use enqueue::{
+    DEFAULT_PAYLOAD_LIMIT, EnqueueError, Outbox, Receipt, Row, Rows, Statement, Transaction,
+};
+pub use event::{DeadReason, Event, Lease, Record, Status};
+pub use message::{Message, Payload, TraceContext};
+pub use store::{Store, StoreError};
+pub use table::{Table, TableError};
+pub use topic::TopicRule;

@@ -1,0 +1,38 @@
+-- roles: what each part of a system may do to an outbox, and nothing else.
+-- Grant {producer} to services, {relay} to relays, {reader} to people and dashboards.
+do $$ begin
+  if to_regrole({producer:literal}) is null then create role {producer} nologin; end if;
+  if to_regrole({relay:literal}) is null then create role {relay} nologin; end if;
+  if to_regrole({reader:literal}) is null then create role {reader} nologin; end if;
+end $$;
+
+revoke all on {outbox}, {outbox:relay}, {outbox:audit}, {outbox:archive} from public;
+revoke all on {outbox}, {outbox:relay}, {outbox:audit}, {outbox:archive} from {producer}, {relay}, {reader};
+revoke all on function {outbox:enqueue}, {outbox:existing} from public;
+grant usage on schema {schema} to {producer}, {relay}, {reader};
+grant select on {schema}.posthaste_migrations to {producer}, {relay}, {reader};
+
+-- A producer adds events, and is told which event it met. It sees no payload and changes nothing.
+grant insert
+  (id, namespace, topic, tenant_id, aggregate_type, aggregate_id, event_type, ordering_key, dedupe_key,
+   headers, content_type, payload, payload_bytes, next_attempt_at, traceparent, tracestate)
+  on {outbox} to {producer};
+grant select (id, sequence, namespace, topic, dedupe_key) on {outbox} to {producer};
+grant execute on function {outbox:enqueue}, {outbox:existing} to {producer};
+
+-- A relay moves events through their states and cleans. It cannot change what they say.
+grant select, delete on {outbox} to {relay};
+grant update
+  (status, attempts, next_attempt_at, lease_owner, lease_until, lease_epoch, last_error, dead_at, dead_reason,
+   delivered_at, updated_at)
+  on {outbox} to {relay};
+grant select, insert, delete on {outbox:relay} to {relay};
+grant insert on {outbox:archive} to {relay};
+
+-- A reader sees how things stand, without what they say.
+grant select
+  (id, sequence, next_attempt_at, created_at, updated_at, delivered_at, dead_at, lease_until, lease_epoch,
+   lease_owner, tenant_id, attempts, status, namespace, topic, aggregate_type, aggregate_id, event_type,
+   ordering_key, dedupe_key, content_type, traceparent, tracestate, last_error, dead_reason)
+  on {outbox} to {reader};
+grant select on {outbox:relay}, {outbox:audit} to {reader};

@@ -1,0 +1,344 @@
+//! Enqueue: write a message in the caller's own transaction, in exactly one statement.
+//!
+//! [`Outbox`] checks a message and turns it into a [`Row`]; each client driver has a
+//! small file beside this one that binds the row and runs the statement. A driver
+//! is handed a transaction, never a bare connection.
+
+mod check;
+mod row;
+
+#[cfg(feature = "deadpool")]
+mod deadpool;
+#[cfg(feature = "diesel-async")]
+mod diesel;
+#[cfg(feature = "sea-orm")]
+mod sea_orm;
+#[cfg(feature = "sqlx")]
+mod sqlx;
+#[cfg(feature = "tokio-postgres")]
+mod tokio_postgres;
+
+use std::future::Future;
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use crate::message::{Message, TraceContext};
+use crate::table::{Table, TableError};
+use crate::topic::TopicRule;
+
+#[cfg(feature = "tokio-postgres")]
+pub use self::tokio_postgres::Prepared;
+pub use row::{Row, Rows};
+
+/// The largest payload that an outbox takes unless told otherwise.
+pub const DEFAULT_PAYLOAD_LIMIT: usize = 1024 * 1024;
+
+/// An outbox to enqueue into: a table, and what it accepts. Cheap to clone; make one and keep it.
+///
+/// ```
+/// # fn main() -> Result<(), posthaste::TableError> {
+/// let outbox = posthaste::Outbox::new("public.orders_outbox")?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Outbox(Arc<Inner>);
+
+#[derive(Clone)]
+struct Inner {
+    table: Table,
+    topics: TopicRule,
+    payload_limit: usize,
+    trace: Option<fn() -> Option<TraceContext>>,
+    enqueue: String,
+    enqueue_all: String,
+    enqueue_once: String,
+}
+
+/// What became of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Receipt {
+    /// The id of the event: the one of the first enqueue, if it was there already.
+    pub id: Uuid,
+    /// The place of the event in its outbox. Grows, with gaps.
+    pub sequence: i64,
+    /// Whether this call made the event (`false`: it was already enqueued).
+    pub new: bool,
+}
+
+/// Why a message was not enqueued. Unless it is [`EnqueueError::Database`], the
+/// transaction was not touched and can go on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EnqueueError {
+    /// The topic breaks the rule of the outbox.
+    #[error("topic {topic:?} is not valid: {why}")]
+    TopicInvalid {
+        /// The topic, cut to a readable length.
+        topic: String,
+        /// What is wrong, and what would be right.
+        why: &'static str,
+    },
+    /// Tenant and dedupe key disagree.
+    #[error("dedupe_key must begin with the tenant's id and a slash: {tenant_id}/…")]
+    DedupeTenantMismatch {
+        /// The tenant that was given.
+        tenant_id: Uuid,
+    },
+    /// The payload is larger than the outbox accepts.
+    #[error(
+        "payload has {size} bytes, more than the limit of {limit}: store it elsewhere and send a reference, or raise the limit"
+    )]
+    PayloadTooLarge {
+        /// Its size in bytes.
+        size: usize,
+        /// The limit of the outbox.
+        limit: usize,
+    },
+    /// The payload is no JSON that the database can hold.
+    #[error("payload is not valid JSON: {0}")]
+    JsonInvalid(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// A text holds a NUL character, which PostgreSQL cannot store.
+    #[error("{field} contains a NUL character")]
+    NulCharacter {
+        /// The field of the message.
+        field: &'static str,
+    },
+    /// A field is longer than it may be.
+    #[error("{field} has {size} bytes, more than the limit of {limit}")]
+    TooLong {
+        /// The field of the message.
+        field: &'static str,
+        /// Its size in bytes.
+        size: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// A header cannot be carried by every destination.
+    #[error("header {name:?} is not valid: {why}")]
+    HeaderInvalid {
+        /// The name of the header, cut to a readable length.
+        name: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// A field does not have the form that it must have.
+    #[error("{field} is not valid: {why}")]
+    FieldInvalid {
+        /// The field of the message.
+        field: &'static str,
+        /// What would be right.
+        why: &'static str,
+    },
+    /// The connection has no open transaction.
+    #[error("there is no open transaction: enqueue inside the one that changes your data")]
+    NotInTransaction,
+    /// The database refused the statement. The transaction has to be rolled back.
+    #[error("the database refused to enqueue")]
+    Database(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl EnqueueError {
+    /// The stable code of this error.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::TopicInvalid { .. } => "outbox.topic_invalid",
+            Self::DedupeTenantMismatch { .. } => "outbox.dedupe_tenant_mismatch",
+            Self::PayloadTooLarge { .. } => "outbox.payload_too_large",
+            Self::JsonInvalid(_) => "outbox.json_invalid",
+            Self::NulCharacter { .. } => "outbox.nul_character",
+            Self::TooLong { .. } => "outbox.too_long",
+            Self::HeaderInvalid { .. } => "outbox.header_invalid",
+            Self::FieldInvalid { .. } => "outbox.field_invalid",
+            Self::NotInTransaction => "outbox.not_in_transaction",
+            Self::Database(_) => "outbox.database",
+        }
+    }
+
+    #[allow(dead_code, reason = "only the driver features use it")]
+    pub(crate) fn database(error: impl std::error::Error + Send + Sync + 'static) -> Self {
+        Self::Database(Box::new(error))
+    }
+}
+
+/// One statement, ready for a driver to bind and run.
+///
+/// It answers with one row for each message, in order: `id`, `sequence`, `new`.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub enum Statement<'a> {
+    /// One message, its values as the parameters in the order of [`Row`]'s fields.
+    One {
+        /// The text of the statement.
+        sql: &'a str,
+        /// The values.
+        row: &'a Row,
+    },
+    /// Many messages, an array for each parameter, in the order of [`Rows`]' fields.
+    Many {
+        /// The text of the statement.
+        sql: &'a str,
+        /// The values.
+        rows: &'a Rows,
+    },
+}
+
+/// An open transaction of some database driver.
+///
+/// Implemented for `&tokio_postgres::Transaction`, `&deadpool_postgres::Transaction`,
+/// `&mut sqlx::PgTransaction`, `&mut diesel_async::AsyncPgConnection` (checked to be in a
+/// transaction) and `&sea_orm::DatabaseTransaction`, each behind its feature.
+pub trait Transaction {
+    /// Runs the statement, and gives back a receipt for each message in order.
+    fn run(
+        self,
+        statement: Statement<'_>,
+    ) -> impl Future<Output = Result<Vec<Receipt>, EnqueueError>> + Send;
+}
+
+impl Outbox {
+    /// The outbox of this name, e.g. `public.orders_outbox`.
+    pub fn new<T: TryInto<Table, Error = TableError>>(table: T) -> Result<Self, TableError> {
+        Ok(Self::of(table.try_into()?))
+    }
+
+    /// The outbox in this table.
+    pub fn of(table: Table) -> Self {
+        Self(Arc::new(Inner {
+            enqueue: table.render(include_str!("../sql/postgres/enqueue.sql")),
+            enqueue_all: table.render(include_str!("../sql/postgres/enqueue_all.sql")),
+            enqueue_once: table.render(include_str!("../sql/postgres/enqueue_once.sql")),
+            table,
+            topics: TopicRule::default(),
+            payload_limit: DEFAULT_PAYLOAD_LIMIT,
+            trace: None,
+        }))
+    }
+
+    /// Which topics are accepted. Defaults to [`TopicRule::Strict`].
+    pub fn topics(mut self, rule: TopicRule) -> Self {
+        Arc::make_mut(&mut self.0).topics = rule;
+        self
+    }
+
+    /// The largest payload accepted, in bytes. Defaults to 1 MiB.
+    pub fn payload_limit(mut self, bytes: usize) -> Self {
+        Arc::make_mut(&mut self.0).payload_limit = bytes;
+        self
+    }
+
+    /// Where to find the current trace context, for messages that carry none of their own.
+    pub fn trace_with(mut self, current: fn() -> Option<TraceContext>) -> Self {
+        Arc::make_mut(&mut self.0).trace = Some(current);
+        self
+    }
+
+    /// The table of the outbox.
+    pub fn table(&self) -> &Table {
+        &self.0.table
+    }
+
+    /// Enqueues one message in the caller's transaction, in one statement.
+    ///
+    /// The event exists if, and only if, that transaction commits.
+    pub async fn enqueue(
+        &self,
+        transaction: impl Transaction,
+        message: &Message,
+    ) -> Result<Receipt, EnqueueError> {
+        let row = self.row(message)?;
+        let receipts = if row.may_exist() {
+            let rows = Rows::from_iter([row]);
+            let sql = &self.0.enqueue_once;
+            transaction.run(Statement::Many { sql, rows: &rows }).await?
+        } else {
+            let sql = &self.0.enqueue;
+            transaction.run(Statement::One { sql, row: &row }).await?
+        };
+        let receipt = *self.answered(&receipts, 1)?.first().expect("one receipt");
+        self.count(std::iter::once((message, receipt)));
+        Ok(receipt)
+    }
+
+    /// Enqueues many messages in the caller's transaction, in one statement.
+    ///
+    /// The receipts are in the order of the messages, and so are the sequences of new events.
+    /// If one message is refused, none is enqueued.
+    pub async fn enqueue_all(
+        &self,
+        transaction: impl Transaction,
+        messages: &[Message],
+    ) -> Result<Vec<Receipt>, EnqueueError> {
+        if messages.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut may_exist = false;
+        let mut rows = Rows::with_capacity(messages.len());
+        for message in messages {
+            let row = self.row(message)?;
+            may_exist |= row.may_exist();
+            rows.push(row);
+        }
+        let sql = if may_exist {
+            &self.0.enqueue_once
+        } else {
+            &self.0.enqueue_all
+        };
+        let receipts = transaction.run(Statement::Many { sql, rows: &rows }).await?;
+        self.answered(&receipts, messages.len())?;
+        self.count(messages.iter().zip(receipts.iter().copied()));
+        Ok(receipts)
+    }
+
+    fn row(&self, message: &Message) -> Result<Row, EnqueueError> {
+        let trace = match (&message.trace, self.0.trace) {
+            (None, Some(current)) => current(),
+            (trace, _) => trace.clone(),
+        };
+        check::message(message, trace.as_ref(), self.0.topics, self.0.payload_limit)?;
+        Ok(Row::new(message, trace))
+    }
+
+    fn answered<'r>(
+        &self,
+        receipts: &'r [Receipt],
+        expected: usize,
+    ) -> Result<&'r [Receipt], EnqueueError> {
+        if receipts.len() == expected {
+            return Ok(receipts);
+        }
+        // A twin that was there when we collided with it, and was cleaned away before we
+        // could name it: with a committed winner gone, only the caller can start over.
+        Err(EnqueueError::Database(
+            format!(
+                "{} of {expected} messages met an event that was being cleaned away: roll back and try again",
+                expected - receipts.len()
+            )
+            .into(),
+        ))
+    }
+
+    fn count<'m>(&self, enqueued: impl Iterator<Item = (&'m Message, Receipt)>) {
+        let table = self.0.table.to_string();
+        for (message, receipt) in enqueued {
+            if receipt.new {
+                metrics::counter!("outbox_enqueue_total", "table" => table.clone(), "topic" => message.topic.clone())
+                    .increment(1);
+            }
+            tracing::debug!(
+                table, topic = message.topic, id = %receipt.id, sequence = receipt.sequence,
+                new = receipt.new, "enqueued"
+            );
+        }
+    }
+}
+
+impl std::fmt::Debug for Outbox {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Outbox")
+            .field("table", &self.0.table)
+            .field("topics", &self.0.topics)
+            .field("payload_limit", &self.0.payload_limit)
+            .finish_non_exhaustive()
+    }
+}

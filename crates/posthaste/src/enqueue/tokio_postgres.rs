@@ -1,0 +1,180 @@
+//! Enqueue with tokio-postgres.
+//!
+//! A transaction of tokio-postgres has no statement cache, so the statement is sent with its
+//! types and its values in one round trip, and planned each time. [`Prepared`] saves the planning.
+
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Client, GenericClient, Transaction as PgTransaction};
+
+use super::{EnqueueError, Outbox, Receipt, Row, Rows, Statement, Transaction};
+
+const ONE: [Type; 17] = [
+    Type::UUID,
+    Type::TEXT,
+    Type::TEXT,
+    Type::UUID,
+    Type::TEXT,
+    Type::TEXT,
+    Type::TEXT,
+    Type::TEXT,
+    Type::TEXT,
+    Type::TEXT,
+    Type::TEXT,
+    Type::TEXT,
+    Type::BYTEA,
+    Type::FLOAT8,
+    Type::FLOAT8,
+    Type::TEXT,
+    Type::TEXT,
+];
+
+const MANY: [Type; 17] = [
+    Type::UUID_ARRAY,
+    Type::TEXT_ARRAY,
+    Type::TEXT_ARRAY,
+    Type::UUID_ARRAY,
+    Type::TEXT_ARRAY,
+    Type::TEXT_ARRAY,
+    Type::TEXT_ARRAY,
+    Type::TEXT_ARRAY,
+    Type::TEXT_ARRAY,
+    Type::TEXT_ARRAY,
+    Type::TEXT_ARRAY,
+    Type::TEXT_ARRAY,
+    Type::BYTEA_ARRAY,
+    Type::FLOAT8_ARRAY,
+    Type::FLOAT8_ARRAY,
+    Type::TEXT_ARRAY,
+    Type::TEXT_ARRAY,
+];
+
+/// The parameters of a statement, in order. `Row` and `Rows` have the same fields.
+macro_rules! values {
+    ($row:expr) => {{
+        let row = $row;
+        let values: [&(dyn ToSql + Sync); 17] = [
+            &row.id,
+            &row.namespace,
+            &row.topic,
+            &row.tenant_id,
+            &row.aggregate_type,
+            &row.aggregate_id,
+            &row.event_type,
+            &row.ordering_key,
+            &row.dedupe_key,
+            &row.headers,
+            &row.content_type,
+            &row.payload,
+            &row.payload_bytes,
+            &row.delay,
+            &row.due,
+            &row.traceparent,
+            &row.tracestate,
+        ];
+        values
+    }};
+}
+
+pub(super) fn one(row: &Row) -> [&(dyn ToSql + Sync); 17] {
+    values!(row)
+}
+
+pub(super) fn many(rows: &Rows) -> [&(dyn ToSql + Sync); 17] {
+    values!(rows)
+}
+
+pub(super) fn receipts(
+    rows: Result<Vec<tokio_postgres::Row>, tokio_postgres::Error>,
+) -> Result<Vec<Receipt>, EnqueueError> {
+    let receipt = |row: &tokio_postgres::Row| Receipt {
+        id: row.get(0),
+        sequence: row.get(1),
+        new: row.get(2),
+    };
+    Ok(rows
+        .map_err(EnqueueError::database)?
+        .iter()
+        .map(receipt)
+        .collect())
+}
+
+impl Transaction for &PgTransaction<'_> {
+    async fn run(self, statement: Statement<'_>) -> Result<Vec<Receipt>, EnqueueError> {
+        let (sql, values, types) = match statement {
+            Statement::One { sql, row } => (sql, one(row), ONE),
+            Statement::Many { sql, rows } => (sql, many(rows), MANY),
+        };
+        let typed: Vec<_> = values.into_iter().zip(types).collect();
+        receipts(self.query_typed(sql, &typed).await)
+    }
+}
+
+/// An outbox whose statements are prepared on one connection: the fastest way to enqueue
+/// there, again and again.
+///
+/// ```no_run
+/// # async fn example(mut client: tokio_postgres::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// # let outbox = posthaste::Outbox::new("orders_outbox")?;
+/// # let message = posthaste::Message::json("shop.order.placed.v1", &42)?;
+/// let prepared = outbox.prepare(&client).await?;
+/// let transaction = client.transaction().await?;
+/// outbox.enqueue(prepared.on(&transaction), &message).await?;
+/// transaction.commit().await?;
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Prepared {
+    one: tokio_postgres::Statement,
+    all: tokio_postgres::Statement,
+    once: tokio_postgres::Statement,
+    once_sql: String,
+}
+
+/// A transaction on the connection where an outbox was prepared.
+#[allow(missing_debug_implementations, reason = "a transaction of tokio-postgres has none")]
+pub struct PreparedTransaction<'a, 'c> {
+    prepared: &'a Prepared,
+    transaction: &'a PgTransaction<'c>,
+}
+
+impl Outbox {
+    /// Prepares this outbox's statements on a connection.
+    pub async fn prepare(&self, client: &Client) -> Result<Prepared, EnqueueError> {
+        let prepare = |sql, types| client.prepare_typed(sql, types);
+        Ok(Prepared {
+            one: prepare(&self.0.enqueue, &ONE)
+                .await
+                .map_err(EnqueueError::database)?,
+            all: prepare(&self.0.enqueue_all, &MANY)
+                .await
+                .map_err(EnqueueError::database)?,
+            once: prepare(&self.0.enqueue_once, &MANY)
+                .await
+                .map_err(EnqueueError::database)?,
+            once_sql: self.0.enqueue_once.clone(),
+        })
+    }
+}
+
+impl Prepared {
+    /// Enqueues in this transaction, which must be of the connection that was prepared.
+    pub fn on<'a, 'c>(&'a self, transaction: &'a PgTransaction<'c>) -> PreparedTransaction<'a, 'c> {
+        PreparedTransaction {
+            prepared: self,
+            transaction,
+        }
+    }
+}
+
+impl Transaction for PreparedTransaction<'_, '_> {
+    async fn run(self, statement: Statement<'_>) -> Result<Vec<Receipt>, EnqueueError> {
+        let (prepared, values) = match statement {
+            Statement::One { row, .. } => (&self.prepared.one, one(row)),
+            Statement::Many { sql, rows } if sql == self.prepared.once_sql => {
+                (&self.prepared.once, many(rows))
+            }
+            Statement::Many { rows, .. } => (&self.prepared.all, many(rows)),
+        };
+        receipts(GenericClient::query(self.transaction, prepared, &values).await)
+    }
+}

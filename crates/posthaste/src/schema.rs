@@ -1,0 +1,210 @@
+//! The structure of an outbox in the database: making it, checking it, printing it.
+//!
+//! Migrations are numbered, only go forward and are never edited; what was applied to which
+//! outbox is recorded, with a checksum, in `posthaste_migrations` of the same schema.
+
+#[cfg(feature = "postgres")]
+mod apply;
+
+use sha2::{Digest, Sha256};
+
+use crate::table::Table;
+
+#[cfg(feature = "postgres")]
+pub use apply::{apply, apply_inbox, check, check_inbox, notify};
+
+struct Migration {
+    version: i32,
+    name: &'static str,
+    sql: &'static str,
+}
+
+/// What a table is for, and the migrations that make it so.
+struct Structure {
+    migrations: &'static [Migration],
+}
+
+const MIGRATIONS_TABLE: &str = include_str!("../sql/postgres/migrations/0000_migrations.sql");
+
+const OUTBOX: Structure = Structure {
+    migrations: &[Migration {
+        version: 1,
+        name: "outbox",
+        sql: include_str!("../sql/postgres/migrations/0001_outbox.sql"),
+    }],
+};
+
+const INBOX: Structure = Structure {
+    migrations: &[Migration {
+        version: 1,
+        name: "inbox",
+        sql: include_str!("../sql/postgres/migrations/0001_inbox.sql"),
+    }],
+};
+
+/// Names of the roles that [`roles_sql`] grants to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Roles {
+    /// May enqueue.
+    pub producer: String,
+    /// May claim, settle and clean.
+    pub relay: String,
+    /// May look, but sees no payload.
+    pub reader: String,
+}
+
+impl Default for Roles {
+    fn default() -> Self {
+        Self {
+            producer: "posthaste_producer".to_owned(),
+            relay: "posthaste_relay".to_owned(),
+            reader: "posthaste_reader".to_owned(),
+        }
+    }
+}
+
+/// The whole structure of an outbox as SQL, for teams with a migration tool of their own.
+///
+/// It records itself, so that [`check`] knows about it. Run it in one transaction.
+pub fn sql(table: &Table) -> String {
+    OUTBOX.script(table)
+}
+
+/// The whole structure of an inbox as SQL.
+pub fn inbox_sql(table: &Table) -> String {
+    INBOX.script(table)
+}
+
+/// Roles with the least privileges that producers, relays and readers need, as SQL.
+pub fn roles_sql(table: &Table, roles: &Roles) -> String {
+    let mut sql = table.render(include_str!("../sql/postgres/roles.sql"));
+    for (place, role) in [
+        ("producer", &roles.producer),
+        ("relay", &roles.relay),
+        ("reader", &roles.reader),
+    ] {
+        let quoted = format!("\"{}\"", role.replace('"', "\"\""));
+        let literal = format!("'{}'", quoted.replace('\'', "''"));
+        sql = sql
+            .replace(&format!("{{{place}:literal}}"), &literal)
+            .replace(&format!("{{{place}}}"), &quoted);
+    }
+    sql
+}
+
+impl Structure {
+    fn version(&self) -> i32 {
+        self.migrations.last().map_or(0, |last| last.version)
+    }
+
+    fn script(&self, table: &Table) -> String {
+        let mut script = table.render(MIGRATIONS_TABLE);
+        for migration in self.migrations {
+            script.push('\n');
+            script.push_str(&table.render(migration.sql));
+            script.push_str(&migration.record(table));
+        }
+        script
+    }
+}
+
+impl Migration {
+    fn checksum(&self) -> String {
+        Sha256::digest(self.sql.as_bytes())
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect()
+    }
+
+    /// The statement that writes down that this migration was applied.
+    fn record(&self, table: &Table) -> String {
+        table.render(&format!(
+            "\ninsert into {{schema}}.posthaste_migrations (object, version, name, checksum)\n\
+             values ({{literal}}, {}, '{}', '{}');\n",
+            self.version,
+            self.name,
+            self.checksum()
+        ))
+    }
+}
+
+/// What is wrong with the structure of an outbox, and what mends it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SchemaError {
+    /// There is no such outbox.
+    #[error(
+        "{table} is not set up: run `posthaste migrate`, call posthaste::schema::apply, or run what posthaste::schema::sql prints"
+    )]
+    Missing {
+        /// The outbox.
+        table: String,
+    },
+    /// The structure is older than this version needs.
+    #[error(
+        "{table} has schema version {found}, and this version needs {needed}: run `posthaste migrate`, or call posthaste::schema::apply"
+    )]
+    Older {
+        /// The outbox.
+        table: String,
+        /// What it has.
+        found: i32,
+        /// What is needed.
+        needed: i32,
+    },
+    /// The structure is newer than this version knows.
+    #[error(
+        "{table} has schema version {found}, and this version knows only {known}: upgrade posthaste"
+    )]
+    Newer {
+        /// The outbox.
+        table: String,
+        /// What it has.
+        found: i32,
+        /// The newest that is known.
+        known: i32,
+    },
+    /// A migration that was applied is not the one that this version has.
+    #[error(
+        "migration {version} of {table} was applied with another text: it was edited, or comes from another build. Compare with what posthaste::schema::sql prints"
+    )]
+    Changed {
+        /// The outbox.
+        table: String,
+        /// The migration.
+        version: i32,
+    },
+    /// Something that belongs to the outbox is gone or broken.
+    #[error("{table} is damaged: {what}. Mend it with: {remedy}")]
+    Damaged {
+        /// The outbox.
+        table: String,
+        /// What is wrong.
+        what: String,
+        /// A statement that mends it.
+        remedy: String,
+    },
+    /// The database refused, or could not be reached.
+    #[error("the database refused while working on {table}")]
+    Database {
+        /// The outbox.
+        table: String,
+        /// Why.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+impl SchemaError {
+    /// The stable code of this error.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Missing { .. } => "schema.missing",
+            Self::Older { .. } => "schema.older",
+            Self::Newer { .. } => "schema.newer",
+            Self::Changed { .. } => "schema.changed",
+            Self::Damaged { .. } => "schema.damaged",
+            Self::Database { .. } => "schema.database",
+        }
+    }
+}

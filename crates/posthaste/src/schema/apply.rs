@@ -1,0 +1,253 @@
+//! Applying and checking migrations over a PostgreSQL connection.
+
+use tokio_postgres::{Client, GenericClient};
+
+use super::{INBOX, MIGRATIONS_TABLE, Migration, OUTBOX, SchemaError, Structure};
+use crate::table::Table;
+
+/// Makes the outbox, or brings it up to date. Safe to call at every start, and from many
+/// processes at once. Gives back the version that it is at.
+pub async fn apply(client: &mut Client, table: &Table) -> Result<i32, SchemaError> {
+    OUTBOX.apply(client, table).await
+}
+
+/// Makes an inbox, or brings it up to date.
+pub async fn apply_inbox(client: &mut Client, table: &Table) -> Result<i32, SchemaError> {
+    INBOX.apply(client, table).await
+}
+
+/// Checks that the outbox is what this version works with, and says what mends it if not.
+pub async fn check(client: &Client, table: &Table) -> Result<(), SchemaError> {
+    OUTBOX.check(client, table).await
+}
+
+/// Checks an inbox in the same way.
+pub async fn check_inbox(client: &Client, table: &Table) -> Result<(), SchemaError> {
+    INBOX.check(client, table).await
+}
+
+/// Switches on, or off, that every statement which enqueues wakes listening relays.
+///
+/// Off by default: commits that notify queue up behind one lock of the server.
+pub async fn notify(client: &mut Client, table: &Table, on: bool) -> Result<(), SchemaError> {
+    let mut sql = table.render("drop trigger if exists {name:notify} on {outbox};");
+    if on {
+        sql.push_str(&table.render(
+            "create trigger {name:notify} after insert on {outbox} for each statement execute function {outbox:notify}();",
+        ));
+    }
+    let failed = |error| database(table, error);
+    let transaction = client.transaction().await.map_err(failed)?;
+    transaction.batch_execute(&sql).await.map_err(failed)?;
+    transaction.commit().await.map_err(failed)
+}
+
+impl Structure {
+    async fn apply(&self, client: &mut Client, table: &Table) -> Result<i32, SchemaError> {
+        let failed = |error| database(table, error);
+        let transaction = client.transaction().await.map_err(failed)?;
+        // Two processes may start at once: the second waits here, and finds it done.
+        transaction
+            .execute(
+                "select pg_advisory_xact_lock(hashtextextended('posthaste.migrate', 0))",
+                &[],
+            )
+            .await
+            .map_err(failed)?;
+        transaction
+            .batch_execute(&table.render(&format!(
+                "do $$ begin if to_regnamespace({}) is null then create schema {{schema}}; end if; end $$;",
+                literal(&table.render("{schema}"))
+            )))
+            .await
+            .map_err(failed)?;
+        if !has_migrations(&transaction, table).await? {
+            transaction
+                .batch_execute(&table.render(MIGRATIONS_TABLE))
+                .await
+                .map_err(failed)?;
+        }
+        let applied = self.applied(&transaction, table).await?;
+        for migration in &self.migrations[applied..] {
+            let sql = table.render(migration.sql) + &migration.record(table);
+            transaction.batch_execute(&sql).await.map_err(failed)?;
+        }
+        transaction.commit().await.map_err(failed)?;
+        Ok(self.version())
+    }
+
+    async fn check(&self, client: &Client, table: &Table) -> Result<(), SchemaError> {
+        if !has_migrations(client, table).await? {
+            return Err(SchemaError::Missing {
+                table: table.to_string(),
+            });
+        }
+        let applied = self.applied(client, table).await?;
+        let found = self.migrations[..applied].last();
+        match found {
+            None => Err(SchemaError::Missing {
+                table: table.to_string(),
+            }),
+            Some(found) if found.version < self.version() => Err(SchemaError::Older {
+                table: table.to_string(),
+                found: found.version,
+                needed: self.version(),
+            }),
+            Some(_) => self.complete(client, table).await,
+        }
+    }
+
+    /// How many of our migrations were applied, having made sure that they are ours.
+    async fn applied(
+        &self,
+        client: &impl GenericClient,
+        table: &Table,
+    ) -> Result<usize, SchemaError> {
+        let sql = table.render(
+            "select version, checksum from {schema}.posthaste_migrations where object = {literal} order by version",
+        );
+        let rows = client
+            .query(&sql, &[])
+            .await
+            .map_err(|error| database(table, error))?;
+        for (place, row) in rows.iter().enumerate() {
+            let version: i32 = row.get(0);
+            let Some(migration) = self.migrations.get(place) else {
+                return Err(SchemaError::Newer {
+                    table: table.to_string(),
+                    found: rows.last().map_or(version, |last| last.get(0)),
+                    known: self.version(),
+                });
+            };
+            if migration.version != version || migration.checksum() != row.get::<_, String>(1) {
+                return Err(SchemaError::Changed {
+                    table: table.to_string(),
+                    version,
+                });
+            }
+        }
+        Ok(rows.len())
+    }
+
+    /// Every table, index, function and constraint that the migrations name is there and valid.
+    async fn complete(&self, client: &Client, table: &Table) -> Result<(), SchemaError> {
+        for migration in self.migrations {
+            for object in migration.objects(table) {
+                let found: bool = client
+                    .query_one(object.exists, &[&table.schema(), &object.name])
+                    .await
+                    .map_err(|error| database(table, error))?
+                    .get(0);
+                if !found {
+                    return Err(SchemaError::Damaged {
+                        table: table.to_string(),
+                        what: format!("{} {} is missing or not valid", object.kind, object.name),
+                        remedy: object.definition,
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+struct Object {
+    kind: &'static str,
+    name: String,
+    definition: String,
+    /// $1 schema, $2 name.
+    exists: &'static str,
+}
+
+const TABLE_EXISTS: &str = "select exists (select from pg_class c join pg_namespace n on n.oid = c.relnamespace \
+     where n.nspname = $1 and c.relname = $2 and c.relkind in ('r', 'p'))";
+const INDEX_EXISTS: &str = "select exists (select from pg_class c join pg_namespace n on n.oid = c.relnamespace \
+     join pg_index i on i.indexrelid = c.oid where n.nspname = $1 and c.relname = $2 and i.indisvalid)";
+const FUNCTION_EXISTS: &str = "select exists (select from pg_proc p join pg_namespace n on n.oid = p.pronamespace \
+     where n.nspname = $1 and p.proname = $2)";
+
+impl Migration {
+    /// What the statements of this migration create.
+    fn objects(&self, table: &Table) -> Vec<Object> {
+        let mut objects = Vec::new();
+        let mut rest = self.sql;
+        while let Some(start) = rest.find("\ncreate ").map(|at| at + 1) {
+            rest = &rest[start..];
+            let words: Vec<&str> = rest.split_whitespace().take(4).collect();
+            let (kind, placeholder, exists) = match words[..] {
+                [_, "table", name, ..] => ("table", name, TABLE_EXISTS),
+                [_, "index", name, ..] | [_, "unique", "index", name] => {
+                    ("index", name, INDEX_EXISTS)
+                }
+                [_, "function", name, ..] => ("function", name, FUNCTION_EXISTS),
+                _ => unreachable!("migrations create tables, indexes and functions"),
+            };
+            let placeholder = placeholder.split('(').next().unwrap_or(placeholder);
+            let suffix = placeholder
+                .trim_matches(['{', '}'])
+                .split_once(':')
+                .map_or(String::new(), |(_, suffix)| format!("_{suffix}"));
+            let end = if kind == "function" { "end $$;" } else { ";\n" };
+            let length = rest.find(end).map_or(rest.len(), |at| at + end.len());
+            objects.push(Object {
+                kind,
+                name: format!("{}{suffix}", table.name()),
+                definition: table.render(rest[..length].trim_end()),
+                exists,
+            });
+            rest = &rest[length..];
+        }
+        objects
+    }
+}
+
+async fn has_migrations(client: &impl GenericClient, table: &Table) -> Result<bool, SchemaError> {
+    client
+        .query_one(TABLE_EXISTS, &[&table.schema(), &"posthaste_migrations"])
+        .await
+        .map(|row| row.get(0))
+        .map_err(|error| database(table, error))
+}
+
+fn literal(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
+fn database(table: &Table, error: tokio_postgres::Error) -> SchemaError {
+    SchemaError::Database {
+        table: table.to_string(),
+        source: error.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_object_of_a_migration_is_known() {
+        let table = Table::parse("shop.orders").unwrap();
+        let objects = OUTBOX.migrations[0].objects(&table);
+        let names: Vec<&str> = objects.iter().map(|object| object.name.as_str()).collect();
+        assert_eq!(
+            names,
+            [
+                "orders",
+                "orders_due",
+                "orders_keyed",
+                "orders_dedupe",
+                "orders_delivered",
+                "orders_dead",
+                "orders_relay",
+                "orders_audit",
+                "orders_audit_event",
+                "orders_archive",
+                "orders_existing",
+                "orders_enqueue",
+                "orders_notify",
+            ]
+        );
+        assert!(objects[1].definition.starts_with("create index \"orders_due\""));
+        assert!(objects[11].definition.ends_with("end $$;"));
+    }
+}

@@ -1,0 +1,286 @@
+//! The seam between the relay and a database: claim, settle, extend, take over, clean, inspect.
+//!
+//! Everything is asked in batches, one round trip each. A store decides by its database's
+//! clock only. Enqueue is not here: that transaction is the caller's.
+
+pub mod memory;
+#[cfg(feature = "postgres")]
+pub mod postgres;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use uuid::Uuid;
+
+use crate::event::{DeadReason, Event, Lease, Record, Status};
+use crate::table::Table;
+
+/// Where a relay gets its events. Every store passes the conformance suite of the test kit.
+#[async_trait]
+pub trait Store: Send + Sync + 'static {
+    /// The outbox that this is the store of.
+    fn table(&self) -> &Table;
+
+    /// Who claims through this store. A store that lost its session comes back as another owner.
+    fn owner(&self) -> Uuid;
+
+    /// Leases due events, oldest first, each with one more attempt and a higher epoch.
+    ///
+    /// Due is what is pending and whose time has come, and what was leased by an owner whose
+    /// lease has expired or who is gone. What has no attempt left becomes dead instead.
+    async fn claim(&self, claim: &Claim) -> Result<Claimed, StoreError>;
+
+    /// Ends leases. What is no longer ours is reported as lost, and left alone.
+    async fn settle(&self, settlements: &[Settlement]) -> Result<Settled, StoreError>;
+
+    /// Prolongs leases to this long from now. Gives back those that are lost.
+    async fn extend(&self, leases: &[Lease], lease: Duration) -> Result<Vec<Lease>, StoreError>;
+
+    /// Looks for owners that are gone. From now on their leases count as expired.
+    ///
+    /// Also renews this store's own presence. Gives back how many are newly known to be gone.
+    async fn take_over(&self) -> Result<usize, StoreError>;
+
+    /// Becomes, or stays, the one active relay of this outbox. `false`: another one is.
+    async fn lead(&self) -> Result<bool, StoreError>;
+
+    /// Lets others know at once that this owner is gone, and lets go of leadership.
+    async fn leave(&self) -> Result<(), StoreError>;
+
+    /// Waits until something may have been enqueued. May wait for ever, if the store cannot tell.
+    async fn woken(&self);
+
+    /// Removes one batch of what is past its retention. Gives back how many events it removed.
+    async fn clean(&self, clean: &Clean) -> Result<u64, StoreError>;
+
+    /// Counts, for metrics and health checks. Its cost does not grow with what was delivered.
+    async fn stats(&self) -> Result<Stats, StoreError>;
+
+    /// Lists events, oldest first.
+    async fn list(&self, filter: &Filter, limit: u32) -> Result<Vec<Record>, StoreError>;
+
+    /// One event, if it is there.
+    async fn show(&self, id: Uuid) -> Result<Option<Record>, StoreError>;
+
+    /// Brings dead events back, with all their attempts, and enqueues delivered ones anew
+    /// under a new id. Each is written to the audit log. Gives back the ids that will be delivered.
+    async fn redeliver(&self, ids: &[Uuid], act: &Act) -> Result<Vec<Uuid>, StoreError>;
+
+    /// Gives up live events for good. Each is written to the audit log. Gives back those given up.
+    async fn discard(&self, ids: &[Uuid], act: &Act) -> Result<Vec<Uuid>, StoreError>;
+}
+
+/// What to claim.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Claim {
+    /// At most this many events.
+    pub limit: u32,
+    /// For how long.
+    pub lease: Duration,
+    /// What has had this many attempts is dead.
+    pub max_attempts: u32,
+    /// Which events.
+    pub scope: Scope,
+    /// Topics to leave alone for now, as their destination takes nothing.
+    pub except_topics: Vec<String>,
+    /// In which order.
+    pub ordering: Ordering,
+    /// Where to look.
+    pub reach: Reach,
+}
+
+impl Claim {
+    /// A claim of at most this many events, with the defaults: 60 s, 25 attempts, any event, no order.
+    pub fn new(limit: u32) -> Self {
+        Self {
+            limit,
+            lease: Duration::from_secs(60),
+            max_attempts: 25,
+            scope: Scope::default(),
+            except_topics: Vec::new(),
+            ordering: Ordering::None,
+            reach: Reach::Oldest,
+        }
+    }
+}
+
+/// Where a claim looks for due events.
+///
+/// Looking from the very start passes everything that was recently delivered and not yet
+/// vacuumed; a relay does that every so often, and in between goes on from where it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// From the oldest on: finds whatever is due, expired leases included.
+    Oldest,
+    /// From where this store's last claim ended: may miss what was committed late or came back.
+    Onward,
+}
+
+/// Which events a relay or a filter is about. Empty: all.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Scope {
+    /// Only this namespace.
+    pub namespace: Option<String>,
+    /// Only these topics.
+    pub topics: Vec<String>,
+    /// Only this tenant.
+    pub tenant_id: Option<Uuid>,
+}
+
+/// In which order events are handed out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Ordering {
+    /// Oldest first, many at once.
+    #[default]
+    None,
+    /// Besides that, events of one key strictly in sequence.
+    Key(OnFailure),
+}
+
+/// What becomes of a key when one of its events is dead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnFailure {
+    /// Its later events wait until an operator redelivers or discards the dead one.
+    #[default]
+    Block,
+    /// Its later events become dead too (`parked`), to be redelivered together.
+    Park,
+    /// Its later events go on without it.
+    Skip,
+}
+
+/// What a claim got.
+#[derive(Debug, Default)]
+pub struct Claimed {
+    /// Leased, in the order in which to deliver them.
+    pub events: Vec<Event>,
+    /// Leased, but not readable as events: to be settled as [`DeadReason::Malformed`].
+    pub malformed: Vec<(Lease, String)>,
+    /// Found without an attempt left, or parked, and now dead: topic and reason.
+    pub died: Vec<(String, DeadReason)>,
+    /// Whether there may be more that is due now.
+    pub more: bool,
+}
+
+/// How one lease ends.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settlement {
+    /// The lease.
+    pub lease: Lease,
+    /// What became of the event.
+    pub verdict: Verdict,
+}
+
+/// What became of an event.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Verdict {
+    /// Delivered. With `keep = false` it is deleted in the same statement.
+    Delivered {
+        /// Whether to keep it, for the cleaner to remove after its retention.
+        keep: bool,
+    },
+    /// Pending again, due after the delay.
+    Retry {
+        /// How long to wait.
+        delay: Duration,
+        /// What went wrong.
+        error: String,
+    },
+    /// Dead.
+    Dead {
+        /// Why.
+        reason: DeadReason,
+        /// What went wrong.
+        error: String,
+    },
+    /// Pending again, due at once, with its attempt given back: it was never tried.
+    Release,
+}
+
+/// What a settlement changed.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Settled {
+    /// How many leases were ended.
+    pub applied: usize,
+    /// Leases that were no longer ours.
+    pub lost: Vec<Lease>,
+}
+
+/// What to remove.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Clean {
+    /// Delivered events older than this go.
+    pub retention: Duration,
+    /// Dead events older than this go. `None`: they stay.
+    pub dead_retention: Option<Duration>,
+    /// Whether to move events to the archive instead of deleting them.
+    pub archive: bool,
+    /// At most this many.
+    pub limit: u32,
+}
+
+/// The state of an outbox in numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Waiting, due or not.
+    pub pending: u64,
+    /// Leased.
+    pub processing: u64,
+    /// Dead.
+    pub dead: u64,
+    /// For how long the oldest due event has been due.
+    pub oldest_pending: Duration,
+    /// Leased for longer than five minutes.
+    pub stuck: u64,
+}
+
+/// Which events to list.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Filter {
+    /// Only these.
+    pub scope: Scope,
+    /// Only with this status.
+    pub status: Option<Status>,
+    /// Only after this sequence, to read on from a page.
+    pub after: Option<i64>,
+}
+
+/// Who does something to events, and why: for the audit log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Act {
+    /// Who.
+    pub actor: String,
+    /// Why.
+    pub why: String,
+}
+
+/// Why a store did not do as asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The database cannot be reached, or the connection broke. Trying again may help.
+    #[error("the database is not reachable")]
+    Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The database refused a statement.
+    #[error("the database refused a statement")]
+    Refused(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The schema is not what this version works with.
+    #[error(transparent)]
+    Schema(#[from] crate::schema::SchemaError),
+    /// The settings cannot work.
+    #[error("{0}")]
+    Settings(String),
+}
+
+impl StoreError {
+    /// The stable code of this error.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Unavailable(_) => "store.unavailable",
+            Self::Refused(_) => "store.refused",
+            Self::Schema(error) => error.code(),
+            Self::Settings(_) => "store.settings",
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Opening a connection to PostgreSQL, with TLS where the address asks for it.
+
+#[cfg(not(feature = "tls"))]
+use tokio_postgres::{NoTls, config::SslMode};
+use tokio_postgres::{Client, Config, Connection, Socket};
+
+use super::link::classify;
+use crate::store::StoreError;
+
+#[cfg(feature = "tls")]
+pub(super) type Connector = tokio_postgres_rustls::MakeRustlsConnect;
+#[cfg(not(feature = "tls"))]
+pub(super) type Connector = NoTls;
+
+#[cfg(feature = "tls")]
+type Stream = <Connector as tokio_postgres::tls::MakeTlsConnect<Socket>>::Stream;
+#[cfg(not(feature = "tls"))]
+type Stream = tokio_postgres::tls::NoTlsStream;
+
+/// Trusts what the system trusts.
+#[cfg(feature = "tls")]
+pub(super) fn connector() -> Result<Connector, StoreError> {
+    use rustls::{ClientConfig, RootCertStore};
+
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| StoreError::Settings(format!("TLS cannot be set up: {error}")))?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(Connector::new(config))
+}
+
+#[cfg(not(feature = "tls"))]
+pub(super) fn connector() -> Result<Connector, StoreError> {
+    Ok(NoTls)
+}
+
+pub(super) async fn open(
+    config: &Config,
+    connector: &Connector,
+) -> Result<(Client, Connection<Socket, Stream>), StoreError> {
+    #[cfg(not(feature = "tls"))]
+    if config.get_ssl_mode() == SslMode::Require {
+        return Err(StoreError::Settings(
+            "sslmode=require needs the feature `tls` of posthaste".to_owned(),
+        ));
+    }
+    config.connect(connector.clone()).await.map_err(classify)
+}

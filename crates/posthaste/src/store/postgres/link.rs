@@ -1,0 +1,194 @@
+//! One connection that mends itself: connected on first use, again after it broke.
+//!
+//! The relay's statements run on connections of its own, never on a borrowed one, so that
+//! session settings, prepared statements and session locks are where they belong.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{Mutex, Notify};
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{AsyncMessage, Client, Config, Row, Statement};
+
+use super::connect::{self, Connector};
+use crate::store::StoreError;
+
+/// One round trip that takes longer than this is given up, and its connection with it.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(super) struct Link {
+    config: Config,
+    connector: Connector,
+    setup: &'static str,
+    session: Mutex<Option<Arc<Session>>>,
+    woken: Arc<Notify>,
+}
+
+/// One life of a connection.
+pub(super) struct Session {
+    client: Client,
+    statements: Mutex<HashMap<&'static str, Statement>>,
+}
+
+impl Link {
+    pub(super) fn new(
+        config: Config,
+        connector: Connector,
+        setup: &'static str,
+        woken: Arc<Notify>,
+    ) -> Self {
+        Self {
+            config,
+            connector,
+            setup,
+            session: Mutex::new(None),
+            woken,
+        }
+    }
+
+    /// The session, or a new one if there is none or it broke.
+    pub(super) async fn session(&self) -> Result<Arc<Session>, StoreError> {
+        let mut slot = self.session.lock().await;
+        if let Some(session) = slot.as_ref().filter(|session| session.is_alive()) {
+            return Ok(session.clone());
+        }
+        *slot = None;
+        let session = Arc::new(in_time(self.open()).await?);
+        *slot = Some(session.clone());
+        Ok(session)
+    }
+
+    /// Ends the session, if there is one.
+    pub(super) async fn close(&self) {
+        *self.session.lock().await = None;
+    }
+
+    /// Runs a named statement. After any failure the session is not used again: whatever
+    /// it was, a fresh one starts from a known state.
+    pub(super) async fn query(
+        &self,
+        name: &'static str,
+        sql: &str,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, StoreError> {
+        let session = self.session().await?;
+        let result = in_time(session.query(name, sql, params)).await;
+        self.end_after(&session, result).await
+    }
+
+    async fn end_after<T>(
+        &self,
+        session: &Arc<Session>,
+        result: Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        if result.is_err() {
+            let mut slot = self.session.lock().await;
+            if slot.as_ref().is_some_and(|current| Arc::ptr_eq(current, session)) {
+                *slot = None;
+            }
+        }
+        result
+    }
+
+    /// Runs a named statement that answers with no rows. Gives back how many it touched.
+    pub(super) async fn execute(
+        &self,
+        name: &'static str,
+        sql: &str,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<u64, StoreError> {
+        let session = self.session().await?;
+        let result = in_time(session.execute(name, sql, params)).await;
+        self.end_after(&session, result).await
+    }
+
+    async fn open(&self) -> Result<Session, StoreError> {
+        let (client, mut connection) = connect::open(&self.config, &self.connector).await?;
+        let woken = self.woken.clone();
+        tokio::spawn(async move {
+            while let Some(message) =
+                std::future::poll_fn(|context| connection.poll_message(context)).await
+            {
+                match message {
+                    Ok(AsyncMessage::Notification(_)) => woken.notify_one(),
+                    Ok(_) => {}
+                    Err(error) => {
+                        tracing::debug!(%error, "a connection ended");
+                        break;
+                    }
+                }
+            }
+        });
+        client.batch_execute(self.setup).await.map_err(classify)?;
+        Ok(Session {
+            client,
+            statements: Mutex::new(HashMap::new()),
+        })
+    }
+}
+
+impl Session {
+    pub(super) fn is_alive(&self) -> bool {
+        !self.client.is_closed()
+    }
+
+    pub(super) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    pub(super) async fn query(
+        &self,
+        name: &'static str,
+        sql: &str,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, StoreError> {
+        let statement = self.prepared(name, sql).await?;
+        self.client.query(&statement, params).await.map_err(classify)
+    }
+
+    async fn execute(
+        &self,
+        name: &'static str,
+        sql: &str,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<u64, StoreError> {
+        let statement = self.prepared(name, sql).await?;
+        self.client.execute(&statement, params).await.map_err(classify)
+    }
+
+    async fn prepared(&self, name: &'static str, sql: &str) -> Result<Statement, StoreError> {
+        let mut statements = self.statements.lock().await;
+        if let Some(statement) = statements.get(name) {
+            return Ok(statement.clone());
+        }
+        let statement = self.client.prepare(sql).await.map_err(classify)?;
+        statements.insert(name, statement.clone());
+        Ok(statement)
+    }
+}
+
+async fn in_time<T>(work: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+    match tokio::time::timeout(PATIENCE, work).await {
+        Ok(result) => result,
+        Err(_) => Err(StoreError::Unavailable(
+            format!("no answer within {} s", PATIENCE.as_secs()).into(),
+        )),
+    }
+}
+
+/// Whether trying again may help.
+pub(super) fn classify(error: tokio_postgres::Error) -> StoreError {
+    let Some(state) = error.code() else {
+        return StoreError::Unavailable(error.into());
+    };
+    // Connection exceptions, transaction rollbacks, insufficient resources, operator intervention.
+    let passing = ["08", "40", "53", "57"]
+        .iter()
+        .any(|class| state.code().starts_with(class));
+    match passing || *state == SqlState::LOCK_NOT_AVAILABLE {
+        true => StoreError::Unavailable(error.into()),
+        false => StoreError::Refused(error.into()),
+    }
+}

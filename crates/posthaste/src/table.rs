@@ -1,0 +1,253 @@
+//! The name of an outbox table: validated once, quoted everywhere.
+//!
+//! Every SQL statement of the project takes its table from here, so a name that
+//! got past [`Table::parse`] cannot change what a statement does.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// PostgreSQL cuts identifiers at 63 bytes; the objects that belong to an outbox
+/// are named after it (`orders_outbox_delivered`), and must not be cut.
+const NAME_LIMIT: usize = 63 - "_delivered_at".len();
+const SCHEMA_LIMIT: usize = 63;
+
+/// A schema-qualified table name, such as `public.orders_outbox`.
+///
+/// A part is either plain (`[a-z_][a-z0-9_]*`) or quoted as in SQL (`"Order Events"`).
+/// Without a schema, `public` is meant.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Table {
+    schema: String,
+    name: String,
+}
+
+/// Why a table name was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("table name {name:?} is not valid: {why}")]
+pub struct TableError {
+    name: String,
+    why: &'static str,
+}
+
+impl TableError {
+    /// The stable code of this error.
+    pub fn code(&self) -> &'static str {
+        "outbox.table_invalid"
+    }
+}
+
+impl Table {
+    /// Parses `table`, `schema.table` or `"Quoted Schema"."table"`.
+    pub fn parse(text: &str) -> Result<Self, TableError> {
+        let refuse = |why| TableError {
+            name: text.chars().take(128).collect(),
+            why,
+        };
+        let (first, rest) = part(text).map_err(refuse)?;
+        let (schema, name) = match rest {
+            "" => ("public".to_owned(), first),
+            rest => {
+                let rest = rest
+                    .strip_prefix('.')
+                    .ok_or_else(|| refuse("write it as schema.table"))?;
+                let (second, rest) = part(rest).map_err(refuse)?;
+                if !rest.is_empty() {
+                    return Err(refuse("write it as schema.table"));
+                }
+                (first, second)
+            }
+        };
+        if schema.len() > SCHEMA_LIMIT {
+            return Err(refuse("a schema name has at most 63 bytes"));
+        }
+        if name.len() > NAME_LIMIT {
+            return Err(refuse(
+                "an outbox name has at most 50 bytes, as its indexes are named after it",
+            ));
+        }
+        Ok(Self { schema, name })
+    }
+
+    /// The schema, unquoted.
+    pub fn schema(&self) -> &str {
+        &self.schema
+    }
+
+    /// The table's own name, unquoted.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Fills the table into a statement from `sql/`.
+    ///
+    /// `{outbox}` is the table, `{outbox:due}` an object of the same schema named
+    /// after it, `{name:due}` the same without its schema, `{schema}` the schema,
+    /// and `{literal}` the name as a string.
+    pub(crate) fn render(&self, sql: &str) -> String {
+        let schema = quote(&self.schema);
+        let mut out = String::with_capacity(sql.len() + 256);
+        let mut rest = sql;
+        while let Some(start) = rest.find('{') {
+            out.push_str(&rest[..start]);
+            rest = &rest[start..];
+            let filled = rest.find('}').and_then(|end| {
+                let text = match rest[1..end].split_once(':') {
+                    None => match &rest[1..end] {
+                        "outbox" => format!("{schema}.{}", quote(&self.name)),
+                        "schema" => schema.clone(),
+                        "literal" => format!("'{}'", self.to_string().replace('\'', "''")),
+                        _ => return None,
+                    },
+                    Some(("outbox", suffix)) => {
+                        format!("{schema}.{}", quote(&format!("{}_{suffix}", self.name)))
+                    }
+                    Some(("name", suffix)) => quote(&format!("{}_{suffix}", self.name)),
+                    Some(_) => return None,
+                };
+                Some((text, end))
+            });
+            match filled {
+                Some((text, end)) => {
+                    out.push_str(&text);
+                    rest = &rest[end + 1..];
+                }
+                None => {
+                    out.push('{');
+                    rest = &rest[1..];
+                }
+            }
+        }
+        out.push_str(rest);
+        out
+    }
+}
+
+/// Takes one identifier off the front: what it means, and what follows it.
+fn part(text: &str) -> Result<(String, &str), &'static str> {
+    if let Some(body) = text.strip_prefix('"') {
+        let mut name = String::new();
+        let mut chars = body.char_indices().peekable();
+        while let Some((at, c)) = chars.next() {
+            match c {
+                '"' if chars.peek().is_some_and(|(_, next)| *next == '"') => {
+                    chars.next();
+                    name.push('"');
+                }
+                '"' if name.is_empty() => return Err("a quoted part is empty"),
+                '"' => return Ok((name, &body[at + 1..])),
+                c if c.is_control() => return Err("control characters are not allowed"),
+                c => name.push(c),
+            }
+        }
+        return Err("a quote is not closed");
+    }
+    let end = text.find('.').unwrap_or(text.len());
+    let plain = &text[..end];
+    let ok = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    if plain.is_empty() {
+        Err("a part is empty")
+    } else if !plain.chars().all(ok) || plain.starts_with(|c: char| c.is_ascii_digit()) {
+        Err("use lower-case letters, digits and _, or put the part in double quotes")
+    } else {
+        Ok((plain.to_owned(), &text[end..]))
+    }
+}
+
+fn quote(identifier: &str) -> String {
+    format!("\"{}\"", identifier.replace('"', "\"\""))
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let show = |part: &str| match part_is_plain(part) {
+            true => part.to_owned(),
+            false => quote(part),
+        };
+        write!(f, "{}.{}", show(&self.schema), show(&self.name))
+    }
+}
+
+fn part_is_plain(text: &str) -> bool {
+    !text.contains('.') && part(text).is_ok_and(|(name, _)| name == text)
+}
+
+impl fmt::Debug for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Table({self})")
+    }
+}
+
+impl FromStr for Table {
+    type Err = TableError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::parse(text)
+    }
+}
+
+impl TryFrom<&str> for Table {
+    type Error = TableError;
+
+    fn try_from(text: &str) -> Result<Self, Self::Error> {
+        Self::parse(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_and_quoted_names_are_read_as_sql_reads_them() {
+        for (text, schema, name) in [
+            ("orders_outbox", "public", "orders_outbox"),
+            ("shop.orders", "shop", "orders"),
+            ("\"My Shop\".\"odd.name\"", "My Shop", "odd.name"),
+            ("\"a\"\"b\"", "public", "a\"b"),
+        ] {
+            let table = Table::parse(text).unwrap();
+            assert_eq!((table.schema(), table.name()), (schema, name));
+            assert_eq!(Table::parse(&table.to_string()).unwrap(), table);
+        }
+    }
+
+    // B2
+    #[test]
+    fn hostile_names_are_refused_with_a_reason() {
+        let long = "x".repeat(64);
+        for text in [
+            "",
+            ".",
+            "a.",
+            ".a",
+            "a.b.c",
+            "Orders",
+            "1st",
+            "a b",
+            "a;drop table x",
+            "a\"b",
+            "\"open",
+            "\"\"",
+            "\"a\"b",
+            "\"nul\0\"",
+            "naïve",
+            "a--b",
+            &long,
+        ] {
+            let error = Table::parse(text).unwrap_err();
+            assert_eq!(error.code(), "outbox.table_invalid");
+        }
+    }
+
+    // B2
+    #[test]
+    fn a_quoted_name_cannot_leave_its_quotes() {
+        let table = Table::parse("\"x\"\"; drop table y; --\"").unwrap();
+        assert_eq!(
+            table.render("select * from {outbox} where a = '{}' and {name:due}"),
+            "select * from \"public\".\"x\"\"; drop table y; --\" where a = '{}' and \"x\"\"; drop table y; --_due\""
+        );
+        let table = Table::parse("\"it's\"").unwrap();
+        assert_eq!(table.render("{literal}"), "'public.\"it''s\"'");
+    }
+}
