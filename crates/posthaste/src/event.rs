@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use uuid::Uuid;
 
 use crate::message::TraceContext;
+use crate::table::Table;
 
 /// Where an event stands. See the state machine in ARCHITECTURE.md.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -115,6 +117,8 @@ pub struct Lease {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Event {
+    /// The outbox that it comes from.
+    pub table: Arc<Table>,
     /// The consumers' idempotency key.
     pub id: Uuid,
     /// The place in the outbox. Grows, with gaps.

@@ -187,12 +187,14 @@ impl Migration {
                 .trim_matches(['{', '}'])
                 .split_once(':')
                 .map_or(String::new(), |(_, suffix)| format!("_{suffix}"));
-            let end = if kind == "function" { "end $$;" } else { ";\n" };
-            let length = rest.find(end).map_or(rest.len(), |at| at + end.len());
+            let end = if kind == "function" { "end $$;" } else { ";" };
+            let length = rest
+                .find(&format!("{end}\n"))
+                .map_or(rest.len(), |at| at + end.len());
             objects.push(Object {
                 kind,
                 name: format!("{}{suffix}", table.name()),
-                definition: table.render(rest[..length].trim_end()),
+                definition: table.render(&rest[..length]),
                 exists,
             });
             rest = &rest[length..];

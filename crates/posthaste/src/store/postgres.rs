@@ -42,7 +42,7 @@ const LOOK: u32 = 4;
 
 /// An outbox in PostgreSQL, as a relay or an operator sees it. It has up to four connections.
 pub struct Postgres {
-    table: Table,
+    table: Arc<Table>,
     sql: Sql,
     name: String,
     claim: Link,
@@ -133,7 +133,7 @@ impl Postgres {
             owner: std::sync::Mutex::new(Uuid::new_v4()),
             cursor: std::sync::Mutex::new(START),
             woken,
-            table,
+            table: Arc::new(table),
         };
         let session = store.ops.session().await?;
         schema::check(session.client(), &store.table).await?;
@@ -191,7 +191,7 @@ impl Postgres {
                 continue;
             }
             let lease = decode::lease(row, owner);
-            match decode::event(row, lease) {
+            match decode::event(row, &self.table, lease) {
                 Ok(event) => order.push((place(row), event)),
                 Err(why) => claimed.malformed.push((lease, why)),
             }

@@ -1,6 +1,7 @@
 //! Rows into events. A row that is no event is set aside; it never costs its neighbours.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
@@ -10,6 +11,7 @@ use uuid::Uuid;
 
 use crate::event::{DeadReason, Event, Lease, Record, Status};
 use crate::message::TraceContext;
+use crate::table::Table;
 
 type Failure = Box<dyn std::error::Error + Sync + Send>;
 
@@ -91,7 +93,7 @@ pub(super) fn dead_reason(row: &Row) -> Option<DeadReason> {
         .map(|reason| DeadReason::parse(reason).unwrap_or(DeadReason::Malformed))
 }
 
-pub(super) fn event(row: &Row, lease: Lease) -> Result<Event, String> {
+pub(super) fn event(row: &Row, table: &Arc<Table>, lease: Lease) -> Result<Event, String> {
     let headers: JsonText<'_> = row.get("headers");
     let headers: BTreeMap<String, String> = match headers.0 {
         b"{}" => BTreeMap::new(),
@@ -111,6 +113,7 @@ pub(super) fn event(row: &Row, lease: Lease) -> Result<Event, String> {
             tracestate: row.get("tracestate"),
         });
     Ok(Event {
+        table: table.clone(),
         id: lease.id,
         sequence: row.get("sequence"),
         namespace: row.get("namespace"),
