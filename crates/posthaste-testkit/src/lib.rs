@@ -1,1 +1,3 @@
 //! What every store and sink must pass.
+
+pub mod server;

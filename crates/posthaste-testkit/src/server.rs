@@ -1,0 +1,94 @@
+//! Real servers for tests: private, on loopback, gone when their owner is gone.
+//!
+//! [`postgres_url`] is the server that `cargo xtask test` started for all tests. A test that kills
+//! or restarts its server starts one of its own with [`Postgres::start`].
+//!
+//! A further server is one file beside `postgres.rs`: it finds its program (or installs it with
+//! `debian::install`), and describes how to start it inside a `Private`, which brings the
+//! directory, the unprivileged account, the log, the signals and the clean-up. Linux only.
+
+mod account;
+mod debian;
+mod port;
+mod postgres;
+mod postgres_programs;
+mod private;
+mod watchdog;
+
+pub use postgres::Postgres;
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// The variable that names the PostgreSQL server the tests use.
+pub const TEST_POSTGRES: &str = "POSTHASTE_TEST_POSTGRES";
+
+/// The variable that names the directory of the PostgreSQL programs to start private servers with.
+pub const PG_BIN: &str = "POSTHASTE_PG_BIN";
+
+/// The address of the PostgreSQL server that the tests of this run share.
+///
+/// # Panics
+/// When no server was given: a missing server is a failure, never a skipped test.
+pub fn postgres_url() -> String {
+    match std::env::var(TEST_POSTGRES) {
+        Ok(url) if !url.is_empty() => url,
+        _ => panic!(
+            "these tests need a PostgreSQL server: run them with `cargo xtask test`, \
+             or set {TEST_POSTGRES} to the address of one (postgres://user@host:port/database)"
+        ),
+    }
+}
+
+/// How to start a private server. The default is right for most tests.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    settings: Vec<(String, String)>,
+    programs: Option<PathBuf>,
+}
+
+impl Options {
+    /// The defaults: durable as in production, on a free port.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets one of the server's own settings, such as `shared_buffers` to `256MB`; the last wins.
+    #[must_use]
+    pub fn setting(mut self, name: impl Into<String>, value: impl ToString) -> Self {
+        self.settings.push((name.into(), value.to_string()));
+        self
+    }
+
+    /// Uses the programs of this directory instead of looking for them, for another version.
+    #[must_use]
+    pub fn programs(mut self, dir: impl Into<PathBuf>) -> Self {
+        self.programs = Some(dir.into());
+        self
+    }
+}
+
+/// Why a server could not be found, started or stopped, and what to do about it.
+#[derive(Debug)]
+pub struct Error(String);
+
+impl Error {
+    fn new(message: impl Into<String>) -> Self {
+        Self(message.into())
+    }
+
+    /// For `map_err`: says what was being done when `io` failed.
+    fn doing<E: fmt::Display>(what: impl fmt::Display) -> impl FnOnce(E) -> Self {
+        move |io| Self(format!("{what}: {io}"))
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Error {}
+
+type Result<T> = std::result::Result<T, Error>;
