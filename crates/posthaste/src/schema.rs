@@ -93,10 +93,6 @@ pub fn roles_sql(table: &Table, roles: &Roles) -> String {
 }
 
 impl Structure {
-    fn version(&self) -> i32 {
-        self.migrations.last().map_or(0, |last| last.version)
-    }
-
     fn script(&self, table: &Table) -> String {
         let mut script = table.render(MIGRATIONS_TABLE);
         for migration in self.migrations {

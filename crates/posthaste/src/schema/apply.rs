@@ -43,6 +43,10 @@ pub async fn notify(client: &mut Client, table: &Table, on: bool) -> Result<(), 
 }
 
 impl Structure {
+    fn version(&self) -> i32 {
+        self.migrations.last().map_or(0, |last| last.version)
+    }
+
     async fn apply(&self, client: &mut Client, table: &Table) -> Result<i32, SchemaError> {
         let failed = |error| database(table, error);
         let transaction = client.transaction().await.map_err(failed)?;

@@ -1,0 +1,150 @@
+//! The circuit of one destination: an outage is not the fault of the events.
+//!
+//! Pure: the time and the random number are inputs.
+//!
+//! ```text
+//! closed ──unavailable──► open ──(its time is over)──► one probe
+//!   ▲                      ▲                              │
+//!   │                      └────────unavailable───────────┤
+//!   └──(wide enough)── ramping ◄────────answered──────────┘
+//! ```
+
+use std::time::{Duration, Instant};
+
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// A ramp this wide is no longer a limit.
+const FULL: usize = 512;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Circuit {
+    state: State,
+    /// Outages in a row, without an answer in between.
+    outages: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Closed,
+    Open { until: Instant },
+    Ramping { window: usize },
+}
+
+/// How much a destination takes right now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Admission {
+    Freely,
+    /// This many at the same time.
+    AtMost(usize),
+    /// Nothing before this.
+    Nothing(Instant),
+}
+
+impl Circuit {
+    pub(crate) fn new() -> Self {
+        Self {
+            state: State::Closed,
+            outages: 0,
+        }
+    }
+
+    pub(crate) fn admission(&self, now: Instant) -> Admission {
+        match self.state {
+            State::Closed => Admission::Freely,
+            State::Open { until } if now < until => Admission::Nothing(until),
+            State::Open { .. } => Admission::AtMost(1),
+            State::Ramping { window } => Admission::AtMost(window),
+        }
+    }
+
+    /// The destination answered, be it with a refusal.
+    pub(crate) fn answered(&mut self, now: Instant) {
+        self.state = match self.state {
+            State::Closed => State::Closed,
+            // An answer to something sent before the outage says nothing about now.
+            State::Open { until } if now < until => return,
+            State::Open { .. } => State::Ramping { window: 2 },
+            State::Ramping { window } if window >= FULL => State::Closed,
+            State::Ramping { window } => State::Ramping { window: window + 1 },
+        };
+        if self.state == State::Closed {
+            self.outages = 0;
+        }
+    }
+
+    /// The destination could not be reached. Gives back whether that opened the circuit.
+    pub(crate) fn unavailable(&mut self, now: Instant, random: f64) -> bool {
+        if matches!(self.state, State::Open { until } if now < until) {
+            return false;
+        }
+        let pause = FIRST_PAUSE
+            .saturating_mul(1 << self.outages.min(16))
+            .min(LONGEST_PAUSE);
+        self.outages = self.outages.saturating_add(1);
+        self.state = State::Open {
+            until: now + pause.mul_f64(0.5 + random.clamp(0.0, 1.0) / 2.0),
+        };
+        true
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.state == State::Closed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // F9
+    #[test]
+    fn an_outage_opens_it_and_an_answer_to_a_probe_lets_a_growing_number_through() {
+        let start = Instant::now();
+        let mut circuit = Circuit::new();
+        assert_eq!(circuit.admission(start), Admission::Freely);
+        assert!(circuit.unavailable(start, 1.0));
+        let until = start + FIRST_PAUSE;
+        assert_eq!(circuit.admission(start), Admission::Nothing(until));
+        assert_eq!(circuit.admission(until), Admission::AtMost(1));
+        circuit.answered(until);
+        assert_eq!(circuit.admission(until), Admission::AtMost(2));
+        for _ in 0..2 {
+            circuit.answered(until);
+        }
+        assert_eq!(circuit.admission(until), Admission::AtMost(4));
+        for _ in 0..FULL {
+            circuit.answered(until);
+        }
+        assert_eq!(circuit.admission(until), Admission::Freely);
+        assert!(circuit.is_closed());
+    }
+
+    // F9
+    #[test]
+    fn every_failed_probe_doubles_the_pause_up_to_a_limit() {
+        let mut now = Instant::now();
+        let mut circuit = Circuit::new();
+        let mut pauses = Vec::new();
+        for _ in 0..9 {
+            assert!(circuit.unavailable(now, 1.0));
+            let Admission::Nothing(until) = circuit.admission(now) else {
+                panic!("open");
+            };
+            pauses.push((until - now).as_millis());
+            now = until;
+        }
+        assert_eq!(pauses[..4], [500, 1000, 2000, 4000]);
+        assert_eq!(pauses[8], 30_000);
+    }
+
+    #[test]
+    fn what_was_sent_before_the_outage_neither_opens_nor_closes_it() {
+        let now = Instant::now();
+        let mut circuit = Circuit::new();
+        assert!(circuit.unavailable(now, 1.0));
+        let before = circuit.clone();
+        assert!(!circuit.unavailable(now, 1.0));
+        circuit.answered(now);
+        assert_eq!(circuit, before);
+    }
+}

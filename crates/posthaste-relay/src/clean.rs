@@ -1,0 +1,41 @@
+//! Clean: remove what is past its retention, in bounded batches.
+
+use std::sync::Arc;
+
+use posthaste::store::Clean;
+
+use crate::relay::Engine;
+
+impl Engine {
+    /// Cleans every so often, until the relay stops.
+    pub(crate) async fn clean(self: Arc<Self>) {
+        let cleaning = &self.settings.cleaning;
+        let nothing_to_do = !self.settings.keep() && cleaning.dead_retention.is_none();
+        if !cleaning.enabled || nothing_to_do {
+            return;
+        }
+        let clean = Clean {
+            retention: cleaning.retention,
+            dead_retention: cleaning.dead_retention,
+            archive: cleaning.archive,
+            limit: cleaning.batch_size,
+        };
+        loop {
+            match self.store.clean(&clean).await {
+                Ok(removed) => {
+                    self.observer.count("outbox_cleaned_total", removed);
+                    tracing::debug!(table = self.observer.table, removed, "cleaned");
+                    if removed >= u64::from(clean.limit) && !self.is_stopping() {
+                        // More to do; but the work of the relay comes first.
+                        tokio::task::yield_now().await;
+                        continue;
+                    }
+                }
+                Err(error) => self.log_store("clean", &error),
+            }
+            if self.rest(cleaning.interval).await {
+                return;
+            }
+        }
+    }
+}

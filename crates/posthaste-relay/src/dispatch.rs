@@ -1,0 +1,256 @@
+//! Dispatch: hand each event to its destination, in time, and turn the outcome into a verdict.
+//!
+//! Outside any transaction. Every delivery is a task of its own, so that one that fails, hangs
+//! or panics costs no other; only events of one ordering key share a task, and follow each other.
+
+use std::collections::HashSet;
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicUsize, Ordering as Memory};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use futures_util::FutureExt;
+use posthaste::store::{OnFailure, Ordering, Verdict};
+use posthaste::{DeadReason, Event};
+use tokio::sync::Semaphore;
+use tracing::Instrument;
+
+use crate::circuit::{Admission, Circuit};
+use crate::observe::{panic_text, presentable};
+use crate::relay::Engine;
+use crate::settle::Done;
+use crate::sink::{Outcome, Sink};
+
+/// A sink by its name, with what it can take right now.
+pub(crate) struct Destination {
+    pub(crate) name: String,
+    sink: Arc<dyn Sink>,
+    slots: Arc<Semaphore>,
+    circuit: Mutex<Circuit>,
+    /// Claimed for it and not yet decided on.
+    in_hand: AtomicUsize,
+    /// What goes there, as far as it was seen.
+    topics: Mutex<HashSet<String>>,
+}
+
+impl Destination {
+    pub(crate) fn new(name: String, sink: Arc<dyn Sink>) -> Self {
+        Self {
+            name,
+            sink,
+            slots: Arc::new(Semaphore::new(Semaphore::MAX_PERMITS)),
+            circuit: Mutex::new(Circuit::new()),
+            in_hand: AtomicUsize::new(0),
+            topics: Mutex::new(HashSet::new()),
+        }
+    }
+
+    pub(crate) fn limit(&mut self, deliveries: usize) {
+        self.slots = Arc::new(Semaphore::new(deliveries.clamp(1, Semaphore::MAX_PERMITS)));
+    }
+
+    pub(crate) fn admission(&self, now: Instant) -> Admission {
+        self.circuit().admission(now)
+    }
+
+    pub(crate) fn in_hand(&self) -> usize {
+        self.in_hand.load(Memory::Relaxed)
+    }
+
+    pub(crate) fn topics(&self) -> Vec<String> {
+        let topics = self.topics.lock().expect("not poisoned");
+        topics.iter().cloned().collect()
+    }
+
+    fn expect(&self, event: &Event) {
+        self.in_hand.fetch_add(1, Memory::Relaxed);
+        let mut topics = self.topics.lock().expect("not poisoned");
+        if !topics.contains(&event.topic) {
+            topics.insert(event.topic.clone());
+        }
+    }
+
+    fn circuit(&self) -> std::sync::MutexGuard<'_, Circuit> {
+        self.circuit.lock().expect("not poisoned")
+    }
+}
+
+impl Engine {
+    /// Starts the delivery of claimed events, given in the order in which to deliver them.
+    pub(crate) fn dispatch(self: &Arc<Self>, events: Vec<Event>, claimed: Instant) {
+        let mut chains: Vec<Vec<(usize, Arc<Event>)>> = Vec::with_capacity(events.len());
+        let mut chain_of_key = std::collections::HashMap::new();
+        for event in events {
+            let event = Arc::new(event);
+            let Some(destination) = self.route(&event.topic) else {
+                let error = format!("no route leads topic {} to a destination", event.topic);
+                self.done(event, dead(DeadReason::Rejected, error));
+                continue;
+            };
+            self.destinations[destination].expect(&event);
+            let key = match self.settings.ordering {
+                Ordering::Key(_) => event.ordering_key.clone(),
+                Ordering::None => None,
+            };
+            let link = (destination, event);
+            match key.map(|key| *chain_of_key.entry(key).or_insert(chains.len())) {
+                Some(chain) if chain < chains.len() => chains[chain].push(link),
+                _ => chains.push(vec![link]),
+            }
+        }
+        for chain in chains {
+            tokio::spawn(self.clone().follow(chain, claimed));
+        }
+    }
+
+    /// Delivers the events of a chain one after the other. Once one of them stays behind, the
+    /// rest is handed back: it must not overtake.
+    async fn follow(self: Arc<Self>, chain: Vec<(usize, Arc<Event>)>, claimed: Instant) {
+        let goes_on_without = self.settings.ordering == Ordering::Key(OnFailure::Skip);
+        let mut halted = false;
+        for (destination, event) in chain {
+            let verdict = match halted {
+                true => Verdict::Release,
+                false => self.attempt(destination, &event, claimed).await,
+            };
+            self.destinations[destination]
+                .in_hand
+                .fetch_sub(1, Memory::Relaxed);
+            halted = match &verdict {
+                Verdict::Delivered { .. } => false,
+                Verdict::Dead { .. } => !goes_on_without,
+                Verdict::Retry { .. } | Verdict::Release => true,
+            };
+            self.done(event, verdict);
+        }
+    }
+
+    /// One delivery, from waiting for a slot to its verdict.
+    async fn attempt(&self, place: usize, event: &Arc<Event>, claimed: Instant) -> Verdict {
+        let destination = &self.destinations[place];
+        let _slot = match destination.slots.try_acquire() {
+            Ok(slot) => slot,
+            Err(_) => tokio::select! {
+                slot = destination.slots.acquire() => slot.expect("never closed"),
+                () = self.stopping() => return Verdict::Release,
+            },
+        };
+        let ready = !self.is_stopping()
+            && !matches!(destination.admission(Instant::now()), Admission::Nothing(_))
+            && self
+                .hand
+                .may_start(&event.lease, self.settings.dispatch_timeout);
+        if !ready {
+            // Returned, not dropped: what was never sent should not wait for its lease.
+            return Verdict::Release;
+        }
+        let span = tracing::debug_span!(
+            "dispatch", table = self.observer.table, topic = event.topic, id = %event.id,
+            tenant = self.observer.tenant(event), sequence = event.sequence,
+            attempts = event.attempts, destination = destination.name,
+            traceparent = event.trace.as_ref().map(|trace| trace.traceparent.as_str()),
+        );
+        let started = Instant::now();
+        let outcome = self.deliver(destination, event).instrument(span).await;
+        let meters = self
+            .observer
+            .meters(&event.topic, (place, &destination.name));
+        let meter = meters.of(&outcome);
+        meter.total.increment(1);
+        meter.latency.record(started.elapsed().as_secs_f64());
+        self.judge_destination(destination, &outcome);
+        if outcome == Outcome::Delivered {
+            let age = event.age + claimed.elapsed();
+            meters.end_to_end.record(age.as_secs_f64());
+            meters.attempts.record(f64::from(event.attempts));
+        } else {
+            self.log_failure(destination, event, &outcome);
+        }
+        self.verdict(event, outcome)
+    }
+
+    async fn deliver(&self, destination: &Destination, event: &Arc<Event>) -> Outcome {
+        let delivery = AssertUnwindSafe(destination.sink.deliver(event.clone())).catch_unwind();
+        match tokio::time::timeout(self.settings.dispatch_timeout, delivery).await {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(panic)) => Outcome::Retry(panic_text(&*panic)),
+            Err(_) => Outcome::Retry(format!(
+                "timed out after {:?}",
+                self.settings.dispatch_timeout
+            )),
+        }
+    }
+
+    fn judge_destination(&self, destination: &Destination, outcome: &Outcome) {
+        let now = Instant::now();
+        let mut circuit = destination.circuit();
+        match outcome {
+            Outcome::Unavailable(why) => {
+                if circuit.unavailable(now, (self.settings.random)()) {
+                    self.observer.circuit(&destination.name, true);
+                    tracing::warn!(
+                        table = self.observer.table,
+                        destination = destination.name,
+                        error = presentable(why, b""),
+                        "the destination is down: pausing it"
+                    );
+                }
+            }
+            _ if circuit.is_closed() => {}
+            _ => {
+                circuit.answered(now);
+                if circuit.is_closed() {
+                    self.observer.circuit(&destination.name, false);
+                    tracing::info!(
+                        table = self.observer.table,
+                        destination = destination.name,
+                        "the destination is back"
+                    );
+                }
+                self.wake.notify_one();
+            }
+        }
+    }
+
+    fn verdict(&self, event: &Event, outcome: Outcome) -> Verdict {
+        let settings = &self.settings;
+        match outcome {
+            Outcome::Delivered => Verdict::Delivered {
+                keep: settings.keep(),
+            },
+            Outcome::Retry(why) => {
+                let error = presentable(&why, &event.payload);
+                match event.attempts >= settings.max_attempts {
+                    true => dead(DeadReason::Exhausted, error),
+                    false => Verdict::Retry {
+                        delay: settings.retry.delay(event.attempts, (settings.random)()),
+                        error,
+                    },
+                }
+            }
+            Outcome::Reject(why) => dead(DeadReason::Rejected, presentable(&why, &event.payload)),
+            Outcome::Unavailable(_) => Verdict::Release,
+        }
+    }
+
+    fn log_failure(&self, destination: &Destination, event: &Event, outcome: &Outcome) {
+        let (Outcome::Retry(why) | Outcome::Reject(why) | Outcome::Unavailable(why)) = outcome
+        else {
+            return;
+        };
+        tracing::warn!(
+            table = self.observer.table, topic = event.topic, id = %event.id,
+            tenant = self.observer.tenant(event), sequence = event.sequence,
+            attempts = event.attempts, destination = destination.name, result = outcome.label(),
+            error = presentable(why, &event.payload), "a delivery failed"
+        );
+    }
+
+    fn done(&self, event: Arc<Event>, verdict: Verdict) {
+        self.settling.done(Done { event, verdict });
+    }
+}
+
+fn dead(reason: DeadReason, error: String) -> Verdict {
+    Verdict::Dead { reason, error }
+}

@@ -1,0 +1,114 @@
+//! What a relay has in hand: every event that it claimed and has not settled yet.
+//!
+//! Bounds how much that is, and knows until when each lease certainly holds.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use posthaste::{Event, Lease};
+use tokio::sync::Notify;
+use uuid::Uuid;
+
+#[derive(Default)]
+pub(crate) struct Hand {
+    held: Mutex<Held>,
+    /// Something was settled.
+    pub(crate) progress: Notify,
+}
+
+#[derive(Default)]
+struct Held {
+    leases: HashMap<Uuid, Holding>,
+    bytes: usize,
+}
+
+struct Holding {
+    lease: Lease,
+    /// The lease holds at least until here: measured from before the claim was sent.
+    until: Instant,
+    bytes: usize,
+}
+
+impl Hand {
+    fn held(&self) -> std::sync::MutexGuard<'_, Held> {
+        self.held.lock().expect("not poisoned")
+    }
+
+    pub(crate) fn take(&self, events: &[Event], until: Instant) {
+        let mut held = self.held();
+        for event in events {
+            let bytes = event.payload.len();
+            held.bytes += bytes;
+            let holding = Holding {
+                lease: event.lease,
+                until,
+                bytes,
+            };
+            if let Some(before) = held.leases.insert(event.id, holding) {
+                held.bytes -= before.bytes;
+            }
+        }
+    }
+
+    /// How many events, and how many bytes of payload.
+    pub(crate) fn load(&self) -> (usize, usize) {
+        let held = self.held();
+        (held.leases.len(), held.bytes)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.held().leases.is_empty()
+    }
+
+    /// Whether there is enough left of a lease to start a delivery that may take this long.
+    pub(crate) fn may_start(&self, lease: &Lease, takes: Duration) -> bool {
+        self.held().leases.get(&lease.id).is_some_and(|holding| {
+            holding.lease == *lease && holding.until >= Instant::now() + takes
+        })
+    }
+
+    /// Leases that hold for less than this.
+    pub(crate) fn expiring(&self, within: Duration) -> Vec<Lease> {
+        let limit = Instant::now() + within;
+        self.held()
+            .leases
+            .values()
+            .filter(|holding| holding.until < limit)
+            .map(|holding| holding.lease)
+            .collect()
+    }
+
+    pub(crate) fn extended(&self, leases: &[Lease], until: Instant) {
+        let mut held = self.held();
+        for lease in leases {
+            if let Some(holding) = held.leases.get_mut(&lease.id)
+                && holding.lease == *lease
+            {
+                holding.until = until;
+            }
+        }
+    }
+
+    /// These are no longer ours: nothing more may be started under them.
+    pub(crate) fn lost(&self, leases: &[Lease]) {
+        self.extended(leases, Instant::now());
+    }
+
+    pub(crate) fn put_down<'l>(&self, leases: impl Iterator<Item = &'l Lease>) {
+        {
+            let mut held = self.held();
+            for lease in leases {
+                if held
+                    .leases
+                    .get(&lease.id)
+                    .is_some_and(|holding| holding.lease == *lease)
+                    && let Some(holding) = held.leases.remove(&lease.id)
+                {
+                    held.bytes -= holding.bytes;
+                }
+            }
+        }
+        self.progress.notify_waiters();
+    }
+}

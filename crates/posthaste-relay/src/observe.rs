@@ -1,0 +1,368 @@
+//! What the relay tells about its work: metrics, log fields, and errors fit to be kept.
+//!
+//! Labels are table, topic, destination and result only: never a tenant or an id.
+
+use std::any::Any;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex};
+
+use metrics::{Counter, Histogram, counter, histogram};
+use posthaste::Event;
+use posthaste::store::Stats;
+
+use crate::sink::Outcome;
+
+/// The longest error that is kept with an event.
+const ERROR_LIMIT: usize = 2048;
+/// A run of this many bytes that error and payload share is taken as a piece of the payload.
+const PAYLOAD_RUN: usize = 16;
+/// How much of a payload is looked for in an error.
+const PAYLOAD_LOOK: usize = 64 * 1024;
+
+/// Counters and histograms of one topic at one destination, looked up once.
+pub(crate) struct Meters {
+    success: Meter,
+    failure: Meter,
+    rejected: Meter,
+    unavailable: Meter,
+    pub(crate) end_to_end: Histogram,
+    pub(crate) attempts: Histogram,
+}
+
+pub(crate) struct Meter {
+    pub(crate) total: Counter,
+    pub(crate) latency: Histogram,
+}
+
+impl Meters {
+    fn new(table: &str, topic: &str, destination: &str) -> Self {
+        let meter = |result: &'static str| Meter {
+            total: counter!(
+                "outbox_dispatch_total", "table" => table.to_owned(), "topic" => topic.to_owned(),
+                "destination" => destination.to_owned(), "result" => result
+            ),
+            latency: histogram!(
+                "outbox_dispatch_latency_seconds", "table" => table.to_owned(), "topic" => topic.to_owned(),
+                "destination" => destination.to_owned(), "result" => result
+            ),
+        };
+        Self {
+            success: meter("success"),
+            failure: meter("failure"),
+            rejected: meter("rejected"),
+            unavailable: meter("unavailable"),
+            end_to_end: histogram!(
+                "outbox_process_latency_seconds", "table" => table.to_owned(), "topic" => topic.to_owned(),
+                "destination" => destination.to_owned()
+            ),
+            attempts: histogram!(
+                "outbox_attempts", "table" => table.to_owned(), "topic" => topic.to_owned()
+            ),
+        }
+    }
+
+    pub(crate) fn of(&self, outcome: &Outcome) -> &Meter {
+        match outcome {
+            Outcome::Delivered => &self.success,
+            Outcome::Retry(_) => &self.failure,
+            Outcome::Reject(_) => &self.rejected,
+            Outcome::Unavailable(_) => &self.unavailable,
+        }
+    }
+}
+
+/// The meters of every topic seen so far.
+pub(crate) struct Observer {
+    pub(crate) table: String,
+    mask_tenant: bool,
+    meters: Mutex<HashMap<(String, usize), Arc<Meters>>>,
+}
+
+impl Observer {
+    pub(crate) fn new(table: String, mask_tenant: bool) -> Self {
+        Self {
+            table,
+            mask_tenant,
+            meters: Mutex::new(HashMap::new()),
+        }
+    }
+
+    pub(crate) fn meters(&self, topic: &str, destination: (usize, &str)) -> Arc<Meters> {
+        let mut meters = self.meters.lock().expect("not poisoned");
+        meters
+            .entry((topic.to_owned(), destination.0))
+            .or_insert_with(|| Arc::new(Meters::new(&self.table, topic, destination.1)))
+            .clone()
+    }
+
+    /// The tenant as it may stand in a log.
+    pub(crate) fn tenant(&self, event: &Event) -> String {
+        match (event.tenant_id, self.mask_tenant) {
+            (None, _) => String::new(),
+            (Some(_), true) => "***".to_owned(),
+            (Some(tenant), false) => tenant.to_string(),
+        }
+    }
+
+    pub(crate) fn died(&self, topic: &str, reason: posthaste::DeadReason) {
+        counter!("outbox_dead_total", "table" => self.table.clone(), "topic" => topic.to_owned())
+            .increment(1);
+        tracing::error!(table = self.table, topic, %reason, "an event is dead");
+    }
+
+    pub(crate) fn gauge(&self, name: &'static str, value: f64) {
+        metrics::gauge!(name, "table" => self.table.clone()).set(value);
+    }
+
+    pub(crate) fn count(&self, name: &'static str, n: u64) {
+        counter!(name, "table" => self.table.clone()).increment(n);
+    }
+
+    pub(crate) fn seconds(&self, name: &'static str, seconds: f64) {
+        histogram!(name, "table" => self.table.clone()).record(seconds);
+    }
+
+    pub(crate) fn circuit(&self, destination: &str, open: bool) {
+        metrics::gauge!(
+            "outbox_circuit_open", "table" => self.table.clone(), "destination" => destination.to_owned()
+        )
+        .set(if open { 1.0 } else { 0.0 });
+    }
+
+    pub(crate) fn stats(&self, stats: &Stats) {
+        self.gauge("outbox_pending", stats.pending as f64);
+        self.gauge("outbox_processing", stats.processing as f64);
+        self.gauge("outbox_dead", stats.dead as f64);
+        self.gauge("outbox_stuck", stats.stuck as f64);
+        self.gauge(
+            "outbox_oldest_age_seconds",
+            stats.oldest_pending.as_secs_f64(),
+        );
+    }
+}
+
+/// Names and explains every metric. Call it once, after a recorder is installed.
+pub fn describe_metrics() {
+    use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
+
+    describe_counter!("outbox_enqueue_total", "Events enqueued by this process");
+    describe_counter!("outbox_dispatch_total", "Delivery attempts, by result");
+    describe_counter!("outbox_dead_total", "Events that became dead");
+    describe_counter!(
+        "outbox_lost_leases_total",
+        "Settlements that came after the lease had passed to another relay"
+    );
+    describe_counter!("outbox_cleaned_total", "Events removed by the cleaner");
+    describe_histogram!(
+        "outbox_dispatch_latency_seconds",
+        Unit::Seconds,
+        "How long a delivery attempt took"
+    );
+    describe_histogram!(
+        "outbox_process_latency_seconds",
+        Unit::Seconds,
+        "From enqueue to delivered"
+    );
+    describe_histogram!("outbox_attempts", "Attempts that a delivered event needed");
+    describe_histogram!(
+        "outbox_claim_seconds",
+        Unit::Seconds,
+        "How long a claim took"
+    );
+    describe_histogram!(
+        "outbox_settle_seconds",
+        Unit::Seconds,
+        "How long a settlement took"
+    );
+    describe_gauge!("outbox_pending", "Events waiting");
+    describe_gauge!("outbox_processing", "Events leased by a relay");
+    describe_gauge!("outbox_dead", "Events that are dead");
+    describe_gauge!("outbox_stuck", "Events leased for longer than five minutes");
+    describe_gauge!(
+        "outbox_oldest_age_seconds",
+        Unit::Seconds,
+        "For how long the oldest due event has been due"
+    );
+    describe_gauge!(
+        "outbox_relay_leader",
+        "Whether this relay is the active one (1) or a standby (0)"
+    );
+    describe_gauge!(
+        "outbox_circuit_open",
+        "Whether a destination is held to be down (1) or not (0)"
+    );
+}
+
+/// What a panic said.
+pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
+    let text = panic
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned());
+    match text {
+        Some(text) => format!("panicked: {text}"),
+        None => "panicked".to_owned(),
+    }
+}
+
+/// An error as it may be kept with an event: no secret, no payload, not too long.
+pub(crate) fn presentable(error: &str, payload: &[u8]) -> String {
+    let mut text = without_payload(error, payload);
+    text = without_secrets(&text);
+    if text.len() > ERROR_LIMIT {
+        let mut end = ERROR_LIMIT;
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        text.truncate(end);
+    }
+    text
+}
+
+fn without_payload(error: &str, payload: &[u8]) -> String {
+    let payload = &payload[..payload.len().min(PAYLOAD_LOOK)];
+    let bytes = error.as_bytes();
+    if payload.is_empty() || bytes.is_empty() {
+        return error.to_owned();
+    }
+    let run = PAYLOAD_RUN.min(payload.len());
+    // A payload of a few bytes, such as `1`, is in any text by chance.
+    if run < 8 {
+        return error.to_owned();
+    }
+    let pieces: HashSet<&[u8]> = payload.windows(run).collect();
+    let mut hidden = vec![false; bytes.len()];
+    for (at, window) in bytes.windows(run).enumerate() {
+        if pieces.contains(window) {
+            hidden[at..at + run].fill(true);
+        }
+    }
+    let mut out = String::with_capacity(error.len());
+    let mut within = false;
+    for (at, c) in error.char_indices() {
+        if !hidden[at] {
+            out.push(c);
+        } else if !within {
+            out.push_str("[payload]");
+        }
+        within = hidden[at];
+    }
+    out
+}
+
+/// Hides passwords in addresses, and what follows names that secrets go by.
+fn without_secrets(text: &str) -> String {
+    const NAMES: [&str; 11] = [
+        "password",
+        "passwd",
+        "pwd",
+        "secret",
+        "token",
+        "api_key",
+        "apikey",
+        "api-key",
+        "authorization",
+        "access_key",
+        "sasl.password",
+    ];
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while !rest.is_empty() {
+        if let Some(after) = rest.strip_prefix("://") {
+            out.push_str("://");
+            let end = after
+                .find(|c: char| c.is_whitespace() || "/?#\"'<>".contains(c))
+                .unwrap_or(after.len());
+            match after[..end].rfind('@') {
+                Some(at) => {
+                    out.push_str("***");
+                    rest = &after[at..];
+                }
+                None => rest = after,
+            }
+            continue;
+        }
+        let name = NAMES.iter().find(|name| {
+            rest.get(..name.len())
+                .is_some_and(|start| start.eq_ignore_ascii_case(name))
+        });
+        if let Some(name) = name {
+            let (shown, after) = rest.split_at(name.len());
+            let value = after.trim_start_matches(['"', '\'', ' ', '=', ':']);
+            let separator = &after[..after.len() - value.len()];
+            if separator.contains(['=', ':']) {
+                let value = ["Bearer ", "bearer ", "Basic ", "basic "]
+                    .iter()
+                    .find_map(|scheme| value.strip_prefix(scheme))
+                    .unwrap_or(value);
+                let end = value
+                    .find(|c: char| c.is_whitespace() || "&,;\"')}]".contains(c))
+                    .unwrap_or(value.len());
+                out.push_str(shown);
+                out.push_str(separator);
+                out.push_str("***");
+                rest = &value[end..];
+                continue;
+            }
+        }
+        let c = rest.chars().next().expect("not empty");
+        out.push(c);
+        rest = &rest[c.len_utf8()..];
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // B13
+    #[test]
+    fn an_error_is_cut_to_2048_bytes_at_a_character() {
+        let long = "é".repeat(4000);
+        let kept = presentable(&long, b"");
+        assert_eq!(kept.len(), 2048);
+        assert!(presentable(&format!("x{long}"), b"").len() == 2047);
+    }
+
+    // B13
+    #[test]
+    fn secrets_are_hidden() {
+        for (error, shown) in [
+            (
+                "cannot reach amqp://guest:s3cr3t@mq:5672/v",
+                "cannot reach amqp://***@mq:5672/v",
+            ),
+            (
+                "postgres://u:p@ss@h/db failed",
+                "postgres://***@h/db failed",
+            ),
+            (
+                "host=h password=s3cr3t user=u",
+                "host=h password=*** user=u",
+            ),
+            ("Authorization: Bearer abc.def", "Authorization: ***"),
+            (
+                r#"{"api_key": "k", "a": 1}"#,
+                r#"{"api_key": "***", "a": 1}"#,
+            ),
+            ("?token=abc&x=1", "?token=***&x=1"),
+            ("the token has expired", "the token has expired"),
+            ("see https://example.com/a", "see https://example.com/a"),
+        ] {
+            assert_eq!(presentable(error, b""), shown);
+        }
+    }
+
+    // B13
+    #[test]
+    fn the_payload_is_never_in_an_error() {
+        let payload = br#"{"card":"4111111111111111","name":"Ada"}"#;
+        let error = format!("400: cannot parse {}", String::from_utf8_lossy(payload));
+        assert_eq!(presentable(&error, payload), "400: cannot parse [payload]");
+        let excerpt = r#"at column 3: `card":"4111111111111111"` is odd"#;
+        assert!(!presentable(excerpt, payload).contains("4111111111111111"));
+        assert_eq!(presentable("timed out", payload), "timed out");
+        assert_eq!(presentable("error 1", b"1"), "error 1");
+    }
+}

@@ -1,0 +1,480 @@
+//! THE loop: claim what is due, start its delivery, look again.
+//!
+//! Around it run the settler, the keeper of leases, the cleaner and the counter of what is
+//! there. The loop waits for none of them; what it has in hand is bounded.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use posthaste::store::{Claim, Claimed, Reach, Scope, Settlement, Verdict};
+use posthaste::{DeadReason, Store, StoreError};
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinSet;
+
+use crate::circuit::Admission;
+use crate::dispatch::Destination;
+use crate::hand::Hand;
+use crate::observe::Observer;
+use crate::pace::Pace;
+use crate::route::Pattern;
+use crate::settings::{Builder, Mode, Settings};
+use crate::settle::Settling;
+
+/// How often to look for relays that are gone, and to confirm leadership.
+const WATCH: Duration = Duration::from_millis(500);
+/// How long to wait for a fuller batch while the hand is nearly full.
+const GATHER: Duration = Duration::from_millis(5);
+
+/// A relay: claims the events of one outbox and delivers them, until it is told to stop.
+///
+/// ```no_run
+/// # async fn example(store: impl posthaste::Store) -> Result<(), Box<dyn std::error::Error>> {
+/// use posthaste_relay::{Relay, sink};
+///
+/// let relay = Relay::builder(store)
+///     .destination("log", sink::stdout())
+///     .build()?;
+/// relay.run(async { /* e.g. tokio::signal::ctrl_c() */ }).await;
+/// # Ok(()) }
+/// ```
+pub struct Relay {
+    engine: Arc<Engine>,
+    verdicts: tokio::sync::mpsc::UnboundedReceiver<crate::settle::Done>,
+    stop: watch::Sender<bool>,
+}
+
+/// Tells a relay of the same process that something was committed, so that it looks at once.
+#[derive(Clone)]
+pub struct Waker(Arc<Notify>);
+
+impl Waker {
+    /// Makes the relay look.
+    pub fn wake(&self) {
+        self.0.notify_one();
+    }
+}
+
+/// What all parts of a relay share.
+pub(crate) struct Engine {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) settings: Settings,
+    pub(crate) destinations: Vec<Destination>,
+    routes: Vec<(Pattern, usize)>,
+    routed: Mutex<HashMap<String, Option<usize>>>,
+    pub(crate) hand: Hand,
+    pub(crate) settling: Settling,
+    pub(crate) observer: Observer,
+    pub(crate) wake: Arc<Notify>,
+    /// Someone is gone: look from the oldest on.
+    take_over: std::sync::atomic::AtomicBool,
+    stop: watch::Receiver<bool>,
+}
+
+impl Relay {
+    /// Sets up a relay on a store.
+    pub fn builder(store: impl Store) -> Builder {
+        Builder::new(Arc::new(store))
+    }
+
+    /// Sets up a relay on a store that is used elsewhere, too.
+    pub fn builder_on(store: Arc<dyn Store>) -> Builder {
+        Builder::new(store)
+    }
+
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        settings: Settings,
+        destinations: Vec<Destination>,
+        routes: Vec<(Pattern, usize)>,
+    ) -> Self {
+        let (settling, verdicts) = Settling::new();
+        let (stop, stopped) = watch::channel(false);
+        Self {
+            engine: Arc::new(Engine {
+                observer: Observer::new(store.table().to_string(), settings.mask_tenant),
+                store,
+                settings,
+                destinations,
+                routes,
+                routed: Mutex::new(HashMap::new()),
+                hand: Hand::default(),
+                settling,
+                wake: Arc::new(Notify::new()),
+                take_over: std::sync::atomic::AtomicBool::new(false),
+                stop: stopped,
+            }),
+            verdicts,
+            stop,
+        }
+    }
+
+    /// To wake this relay from the same process.
+    pub fn waker(&self) -> Waker {
+        Waker(self.engine.wake.clone())
+    }
+
+    /// Works until the future is ready. Then it finishes what is under way, hands back at once
+    /// what was not started, and lets other relays know that it is gone.
+    pub async fn run(self, until: impl Future<Output = ()>) {
+        let Self {
+            engine,
+            verdicts,
+            stop,
+        } = self;
+        tracing::info!(table = engine.observer.table, owner = %engine.store.owner(), "the relay starts");
+        let mut parts = JoinSet::new();
+        parts.spawn(engine.clone().settle(verdicts));
+        parts.spawn(engine.clone().keep_leases());
+        parts.spawn(engine.clone().watch());
+        parts.spawn(engine.clone().clean());
+        parts.spawn(engine.clone().count());
+        let claiming = tokio::spawn(engine.clone().claim());
+        until.await;
+        tracing::info!(table = engine.observer.table, "the relay stops");
+        let _ = stop.send(true);
+        let _ = claiming.await;
+        engine.finish().await;
+        parts.shutdown().await;
+        if let Err(error) = engine.store.leave().await {
+            engine.log_store("leave", &error);
+        }
+        engine.observer.gauge("outbox_relay_leader", 0.0);
+        tracing::info!(table = engine.observer.table, "the relay has stopped");
+    }
+}
+
+impl Engine {
+    async fn claim(self: Arc<Self>) {
+        let mut pace = Pace::new(self.settings.poll_interval);
+        while !self.is_stopping() {
+            if self.settings.mode == Mode::SingleActive && !self.leads().await {
+                pace.stand_by();
+                self.rest(WATCH).await;
+                continue;
+            }
+            self.room().await;
+            match self.claim_once(&mut pace).await {
+                Ok(true) => {}
+                Ok(false) => {
+                    let pause = pace.pause(Instant::now()).min(self.until_probe());
+                    tokio::select! {
+                        () = tokio::time::sleep(pause) => {}
+                        () = self.store.woken() => {}
+                        () = self.wake.notified() => {}
+                        () = self.stopping() => {}
+                    }
+                }
+                Err(error) => {
+                    self.log_store("claim", &error);
+                    let pause = pace.failed();
+                    self.rest(pause).await;
+                }
+            }
+        }
+    }
+
+    /// Claims once for every destination that takes events. Gives back whether there is more.
+    async fn claim_once(self: &Arc<Self>, pace: &mut Pace) -> Result<bool, StoreError> {
+        let (in_hand, bytes) = self.hand.load();
+        let room = self.settings.in_flight.saturating_sub(in_hand);
+        let room = room.min(pace.fitting(self.settings.in_flight_bytes.saturating_sub(bytes)));
+        let limit = u32::try_from(room)
+            .unwrap_or(u32::MAX)
+            .min(self.settings.batch_size);
+        if limit == 0 {
+            return Ok(false);
+        }
+        if self
+            .take_over
+            .swap(false, std::sync::atomic::Ordering::Relaxed)
+        {
+            pace.look_from_oldest();
+        }
+        let now = Instant::now();
+        let share = self.settings.in_flight.div_ceil(self.destinations.len());
+        let mut except_topics = Vec::new();
+        let mut shut = 0;
+        for destination in &self.destinations {
+            let admission = destination.admission(now);
+            if admission == Admission::Freely && destination.in_hand() < share {
+                continue;
+            }
+            shut += 1;
+            let topics = destination.topics();
+            if let Admission::AtMost(window) = admission
+                && let Some(free) = window.checked_sub(destination.in_hand()).filter(|n| *n > 0)
+                && !topics.is_empty()
+            {
+                let claim = Claim {
+                    limit: limit.min(u32::try_from(free).unwrap_or(u32::MAX)),
+                    scope: Scope {
+                        topics: topics.clone(),
+                        ..self.settings.scope.clone()
+                    },
+                    ..self.request(limit, Reach::Oldest)
+                };
+                self.take(&claim).await?;
+            }
+            except_topics.extend(topics);
+        }
+        if shut == self.destinations.len() && !except_topics.is_empty() {
+            return Ok(false);
+        }
+        let reach = pace.reach(now);
+        let claim = Claim {
+            except_topics,
+            ..self.request(limit, reach)
+        };
+        let claimed = self.take(&claim).await?;
+        pace.claimed(reach, now, &claimed);
+        Ok(claimed.more)
+    }
+
+    fn request(&self, limit: u32, reach: Reach) -> Claim {
+        Claim {
+            lease: self.settings.lease,
+            max_attempts: self.settings.max_attempts,
+            scope: self.settings.scope.clone(),
+            ordering: self.settings.ordering,
+            reach,
+            ..Claim::new(limit)
+        }
+    }
+
+    /// Claims, and starts the delivery of what it got.
+    async fn take(self: &Arc<Self>, claim: &Claim) -> Result<Taken, StoreError> {
+        // Before the claim is sent: the lease certainly holds from here on.
+        let sent = Instant::now();
+        let claimed = self.store.claim(claim).await?;
+        self.observer
+            .seconds("outbox_claim_seconds", sent.elapsed().as_secs_f64());
+        let taken = Taken::of(&claimed);
+        for (topic, reason) in &claimed.died {
+            self.observer.died(topic, *reason);
+        }
+        if !claimed.malformed.is_empty() {
+            self.set_aside(claimed.malformed).await?;
+        }
+        self.hand.take(&claimed.events, sent + self.settings.lease);
+        self.dispatch(claimed.events, sent);
+        Ok(taken)
+    }
+
+    /// Rows that are no events: dead, with what is wrong with them.
+    async fn set_aside(
+        &self,
+        malformed: Vec<(posthaste::Lease, String)>,
+    ) -> Result<(), StoreError> {
+        let settlements: Vec<Settlement> = malformed
+            .into_iter()
+            .map(|(lease, error)| {
+                tracing::error!(table = self.observer.table, id = %lease.id, error, "a row is no event: set aside as dead");
+                Settlement {
+                    lease,
+                    verdict: Verdict::Dead {
+                        reason: DeadReason::Malformed,
+                        error,
+                    },
+                }
+            })
+            .collect();
+        self.store.settle(&settlements).await.map(drop)
+    }
+
+    /// Waits until there is room for a batch, or at least for something.
+    async fn room(&self) {
+        let enough = self
+            .settings
+            .in_flight
+            .saturating_sub(self.settings.batch_size as usize);
+        let mut waited = Duration::ZERO;
+        loop {
+            let progress = self.hand.progress.notified();
+            let (in_hand, bytes) = self.hand.load();
+            let full = in_hand >= self.settings.in_flight || bytes >= self.settings.in_flight_bytes;
+            let fits = in_hand <= enough && bytes <= self.settings.in_flight_bytes / 2;
+            if fits || (!full && waited >= GATHER) || self.is_stopping() {
+                return;
+            }
+            tokio::select! {
+                () = progress => {}
+                () = tokio::time::sleep(GATHER) => waited += GATHER,
+                () = self.stopping() => {}
+            }
+        }
+    }
+
+    /// For how long no destination that is down may be probed.
+    fn until_probe(&self) -> Duration {
+        let now = Instant::now();
+        self.destinations
+            .iter()
+            .filter_map(|destination| match destination.admission(now) {
+                Admission::Nothing(until) => Some(until - now),
+                _ => None,
+            })
+            .min()
+            .unwrap_or(Duration::MAX)
+    }
+
+    pub(crate) fn route(&self, topic: &str) -> Option<usize> {
+        let mut routed = self.routed.lock().expect("not poisoned");
+        if let Some(known) = routed.get(topic) {
+            return *known;
+        }
+        let found = self
+            .routes
+            .iter()
+            .find(|(pattern, _)| pattern.matches(topic))
+            .map(|(_, destination)| *destination);
+        routed.insert(topic.to_owned(), found);
+        found
+    }
+
+    async fn leads(&self) -> bool {
+        let leads = self.store.lead().await.unwrap_or_else(|error| {
+            self.log_store("lead", &error);
+            false
+        });
+        self.observer
+            .gauge("outbox_relay_leader", if leads { 1.0 } else { 0.0 });
+        leads
+    }
+
+    /// Prolongs leases while work goes on.
+    async fn keep_leases(self: Arc<Self>) {
+        let lease = self.settings.lease;
+        while !self.rest_until_gone(lease / 6).await {
+            let expiring = self.hand.expiring(lease * 5 / 6);
+            if expiring.is_empty() {
+                continue;
+            }
+            let sent = Instant::now();
+            match self.store.extend(&expiring, lease).await {
+                Ok(lost) => {
+                    self.hand.extended(&expiring, sent + lease);
+                    self.hand.lost(&lost);
+                    if !lost.is_empty() {
+                        tracing::warn!(
+                            table = self.observer.table,
+                            lost = lost.len(),
+                            "leases were lost"
+                        );
+                    }
+                }
+                Err(error) => self.log_store("extend", &error),
+            }
+        }
+    }
+
+    /// Looks for relays that are gone.
+    async fn watch(self: Arc<Self>) {
+        loop {
+            match self.store.take_over().await {
+                Ok(0) => {}
+                Ok(gone) => {
+                    tracing::warn!(
+                        table = self.observer.table,
+                        gone,
+                        "taking over from relays that are gone"
+                    );
+                    self.take_over
+                        .store(true, std::sync::atomic::Ordering::Relaxed);
+                    self.wake.notify_one();
+                }
+                Err(error) => self.log_store("take over", &error),
+            }
+            if self.rest(WATCH).await {
+                return;
+            }
+        }
+    }
+
+    /// Counts what is there, for the gauges.
+    async fn count(self: Arc<Self>) {
+        loop {
+            match self.store.stats().await {
+                Ok(stats) => self.observer.stats(&stats),
+                Err(error) => self.log_store("stats", &error),
+            }
+            if self.rest(self.settings.stats_interval).await {
+                return;
+            }
+        }
+    }
+
+    /// Waits until all that was under way is settled, but not for ever.
+    async fn finish(&self) {
+        let patience = self.settings.dispatch_timeout + Duration::from_secs(5);
+        let done = async {
+            loop {
+                let progress = self.hand.progress.notified();
+                if self.hand.is_empty() {
+                    return;
+                }
+                tokio::select! {
+                    () = progress => {}
+                    () = tokio::time::sleep(GATHER) => {}
+                }
+            }
+        };
+        if tokio::time::timeout(patience, done).await.is_err() {
+            tracing::error!(
+                table = self.observer.table,
+                events = self.hand.load().0,
+                "stopped with events unsettled: they are delivered again when their leases end"
+            );
+        }
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        *self.stop.borrow()
+    }
+
+    pub(crate) async fn stopping(&self) {
+        let _ = self.stop.clone().wait_for(|stop| *stop).await;
+    }
+
+    /// Pauses. Gives back whether it is time to stop.
+    pub(crate) async fn rest(&self, pause: Duration) -> bool {
+        tokio::select! {
+            () = tokio::time::sleep(pause) => self.is_stopping(),
+            () = self.stopping() => true,
+        }
+    }
+
+    /// Pauses, also while the relay is stopping, as leases still have to be kept.
+    async fn rest_until_gone(&self, pause: Duration) -> bool {
+        tokio::time::sleep(pause).await;
+        self.is_stopping() && self.hand.is_empty()
+    }
+
+    pub(crate) fn log_store(&self, what: &str, error: &StoreError) {
+        let cause = std::error::Error::source(error).map(ToString::to_string);
+        tracing::warn!(
+            table = self.observer.table,
+            what,
+            code = error.code(),
+            cause = cause.as_deref(),
+            "the store failed: {error}"
+        );
+    }
+}
+
+/// What the loop has to know of a claim, after its events have gone their way.
+pub(crate) struct Taken {
+    pub(crate) events: usize,
+    pub(crate) bytes: usize,
+    pub(crate) more: bool,
+}
+
+impl Taken {
+    fn of(claimed: &Claimed) -> Self {
+        Self {
+            events: claimed.events.len() + claimed.died.len() + claimed.malformed.len(),
+            bytes: claimed.events.iter().map(|event| event.payload.len()).sum(),
+            more: claimed.more,
+        }
+    }
+}

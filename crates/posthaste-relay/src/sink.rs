@@ -1,0 +1,69 @@
+//! The seam between the relay and a destination.
+
+mod bus;
+mod func;
+mod stdout;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use posthaste::Event;
+
+pub use bus::Bus;
+pub use func::{FromFn, from_fn};
+pub use stdout::{JsonLines, stdout};
+
+/// Where events go.
+///
+/// A sink tries once. It does not retry, reorder, drop or change anything: the relay decides
+/// what follows from the [`Outcome`]. It is asked to deliver many events at the same time; only
+/// events of one ordering key come one after the other. It may be asked to deliver an event that
+/// it has delivered before, and tells consumers by the event's id.
+#[async_trait]
+pub trait Sink: Send + Sync + 'static {
+    /// Hands one event to the destination, and waits until it is safe there.
+    async fn deliver(&self, event: Arc<Event>) -> Outcome;
+}
+
+/// What became of one delivery. A failure is a value, not an error: it is part of the work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use]
+pub enum Outcome {
+    /// The destination has it, durably.
+    Delivered,
+    /// It failed, and may succeed later. Costs an attempt.
+    Retry(String),
+    /// It can never succeed: cannot be decoded, too large, refused. The event is dead at once.
+    Reject(String),
+    /// The destination is down, which is not the event's fault. Costs no attempt, and opens
+    /// the destination's circuit.
+    Unavailable(String),
+}
+
+impl Outcome {
+    pub(crate) fn label(&self) -> &'static str {
+        match self {
+            Self::Delivered => "success",
+            Self::Retry(_) => "failure",
+            Self::Reject(_) => "rejected",
+            Self::Unavailable(_) => "unavailable",
+        }
+    }
+}
+
+/// An error is taken as something that may pass.
+impl<E: std::fmt::Display> From<Result<(), E>> for Outcome {
+    fn from(result: Result<(), E>) -> Self {
+        match result {
+            Ok(()) => Self::Delivered,
+            Err(error) => Self::Retry(error.to_string()),
+        }
+    }
+}
+
+#[async_trait]
+impl<S: Sink + ?Sized> Sink for Arc<S> {
+    async fn deliver(&self, event: Arc<Event>) -> Outcome {
+        (**self).deliver(event).await
+    }
+}
