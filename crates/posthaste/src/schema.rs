@@ -93,6 +93,7 @@ pub fn roles_sql(table: &Table, roles: &Roles) -> String {
 }
 
 impl Structure {
+    #[cfg(feature = "postgres")]
     fn version(&self) -> i32 {
         self.migrations.last().map_or(0, |last| last.version)
     }
