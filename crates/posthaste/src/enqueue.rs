@@ -133,6 +133,12 @@ pub enum EnqueueError {
     /// The connection has no open transaction.
     #[error("there is no open transaction: enqueue inside the one that changes your data")]
     NotInTransaction,
+    /// The transaction is one of another database than the outbox's.
+    #[error("the transaction belongs to a {database} database, and the outbox is in PostgreSQL")]
+    DatabaseUnsupported {
+        /// The database of the transaction.
+        database: String,
+    },
     /// The database refused the statement. The transaction has to be rolled back.
     #[error("the database refused to enqueue")]
     Database(#[source] Box<dyn std::error::Error + Send + Sync>),
@@ -151,6 +157,7 @@ impl EnqueueError {
             Self::HeaderInvalid { .. } => "outbox.header_invalid",
             Self::FieldInvalid { .. } => "outbox.field_invalid",
             Self::NotInTransaction => "outbox.not_in_transaction",
+            Self::DatabaseUnsupported { .. } => "outbox.database_unsupported",
             Self::Database(_) => "outbox.database",
         }
     }
@@ -194,6 +201,14 @@ pub trait Transaction {
         self,
         statement: Statement<'_>,
     ) -> impl Future<Output = Result<Vec<Receipt>, EnqueueError>> + Send;
+
+    /// Runs a statement whose parameters are all of type `text`. Gives back how many rows
+    /// it touched.
+    fn execute(
+        self,
+        sql: &str,
+        texts: &[&str],
+    ) -> impl Future<Output = Result<u64, EnqueueError>> + Send;
 }
 
 impl Outbox {

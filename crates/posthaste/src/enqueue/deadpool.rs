@@ -2,7 +2,7 @@
 
 use deadpool_postgres::Transaction as PoolTransaction;
 
-use super::tokio_postgres::{many, one, receipts};
+use super::tokio_postgres::{many, one, receipts, typed_texts};
 use super::{EnqueueError, Receipt, Statement, Transaction};
 
 impl Transaction for &PoolTransaction<'_> {
@@ -16,5 +16,12 @@ impl Transaction for &PoolTransaction<'_> {
             .await
             .map_err(EnqueueError::database)?;
         receipts(self.query(&prepared, &values).await)
+    }
+
+    async fn execute(self, sql: &str, texts: &[&str]) -> Result<u64, EnqueueError> {
+        // Declared as text, so that the casts of the statement apply: not inferred from them.
+        self.execute_typed(sql, &typed_texts(texts))
+            .await
+            .map_err(EnqueueError::database)
     }
 }

@@ -98,6 +98,11 @@ pub(super) fn receipts(
         .collect())
 }
 
+pub(super) fn typed_texts<'t>(texts: &'t [&str]) -> Vec<(&'t (dyn ToSql + Sync), Type)> {
+    let typed = |text: &'t &str| (text as &(dyn ToSql + Sync), Type::TEXT);
+    texts.iter().map(typed).collect()
+}
+
 impl Transaction for &PgTransaction<'_> {
     async fn run(self, statement: Statement<'_>) -> Result<Vec<Receipt>, EnqueueError> {
         let (sql, values, types) = match statement {
@@ -106,6 +111,12 @@ impl Transaction for &PgTransaction<'_> {
         };
         let typed: Vec<_> = values.into_iter().zip(types).collect();
         receipts(self.query_typed(sql, &typed).await)
+    }
+
+    async fn execute(self, sql: &str, texts: &[&str]) -> Result<u64, EnqueueError> {
+        self.execute_typed(sql, &typed_texts(texts))
+            .await
+            .map_err(EnqueueError::database)
     }
 }
 
@@ -176,5 +187,9 @@ impl Transaction for PreparedTransaction<'_, '_> {
             Statement::Many { rows, .. } => (&self.prepared.all, many(rows)),
         };
         receipts(GenericClient::query(self.transaction, prepared, &values).await)
+    }
+
+    async fn execute(self, sql: &str, texts: &[&str]) -> Result<u64, EnqueueError> {
+        Transaction::execute(self.transaction, sql, texts).await
     }
 }
