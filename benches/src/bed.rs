@@ -60,7 +60,14 @@ impl Bed {
     }
 
     /// Prints one result.
-    pub(crate) fn tell(&self, scenario: &str, value: f64, unit: &str, floor: Option<f64>, settings: Value) {
+    pub(crate) fn tell(
+        &self,
+        scenario: &str,
+        value: f64,
+        unit: &str,
+        floor: Option<f64>,
+        settings: Value,
+    ) {
         let line = json!({
             "scenario": scenario,
             "value": rounded(value),
@@ -84,8 +91,15 @@ fn rounded(value: f64) -> f64 {
 impl Fresh {
     /// Fills the table's name into a statement.
     pub(crate) fn sql(&self, sql: &str) -> String {
-        let name = |suffix: &str| format!("\"{}\".\"{}{suffix}\"", self.table.schema(), self.table.name());
-        sql.replace("{outbox}", &name("")).replace("{outbox:relay}", &name("_relay"))
+        let name = |suffix: &str| {
+            format!(
+                "\"{}\".\"{}{suffix}\"",
+                self.table.schema(),
+                self.table.name()
+            )
+        };
+        sql.replace("{outbox}", &name(""))
+            .replace("{outbox:relay}", &name("_relay"))
     }
 
     /// Fills the outbox with pending events, as if they had been enqueued over the last while.
@@ -104,7 +118,9 @@ impl Fresh {
 
     /// So that no measurement pays for the one before.
     pub(crate) async fn settle_down(&self) -> Result {
-        self.client.batch_execute(&self.sql("vacuum analyze {outbox}")).await?;
+        self.client
+            .batch_execute(&self.sql("vacuum analyze {outbox}"))
+            .await?;
         Ok(self.client.batch_execute("checkpoint").await?)
     }
 

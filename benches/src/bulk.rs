@@ -11,8 +11,23 @@ use crate::Result;
 use crate::bed::{Bed, message};
 
 const EVENTS: usize = 1000;
-const COLUMNS: [&str; 8] = [
-    "id", "namespace", "topic", "aggregate_type", "aggregate_id", "headers", "content_type", "payload",
+/// Each column with the type that its parameter has, and what it is cast to.
+const COLUMNS: [(&str, &str); 15] = [
+    ("id", "::uuid"),
+    ("namespace", "::text"),
+    ("topic", "::text"),
+    ("tenant_id", "::uuid"),
+    ("aggregate_type", "::text"),
+    ("aggregate_id", "::text"),
+    ("event_type", "::text"),
+    ("ordering_key", "::text"),
+    ("dedupe_key", "::text"),
+    ("headers", "::text::jsonb"),
+    ("content_type", "::text"),
+    ("payload", "::text::jsonb"),
+    ("payload_bytes", "::bytea"),
+    ("traceparent", "::text"),
+    ("tracestate", "::text"),
 ];
 
 pub(crate) async fn run(bed: &Bed) -> Result {
@@ -20,26 +35,33 @@ pub(crate) async fn run(bed: &Bed) -> Result {
     let mut fresh = bed.fresh().await?;
     let rows: Vec<String> = (0..EVENTS)
         .map(|row| {
-            let at = |column: usize| row * COLUMNS.len() + column + 1;
-            format!(
-                "(${}::uuid, ${}::text, ${}::text, ${}::text, ${}::text, ${}::text::jsonb, ${}::text, ${}::text::jsonb)",
-                at(0), at(1), at(2), at(3), at(4), at(5), at(6), at(7)
-            )
+            let values: Vec<String> = COLUMNS
+                .iter()
+                .enumerate()
+                .map(|(place, (_, cast))| format!("${}{cast}", row * COLUMNS.len() + place + 1))
+                .collect();
+            format!("({})", values.join(", "))
         })
         .collect();
+    let names: Vec<&str> = COLUMNS.iter().map(|(name, _)| *name).collect();
     let bare = fresh.sql(&format!(
         "insert into {{outbox}} ({}) values {}",
-        COLUMNS.join(", "),
+        names.join(", "),
         rows.join(", ")
     ));
     let bare = fresh.client.prepare(&bare).await?;
     let prepared = fresh.outbox.prepare(&fresh.client).await?;
     let (mut ours, mut floor) = (0.0, 0.0);
     for turn in 0..turns {
-        let messages: Vec<Message> = (0..EVENTS).map(|n| message((turn * EVENTS + n) as u64)).collect();
+        let messages: Vec<Message> = (0..EVENTS)
+            .map(|n| message((turn * EVENTS + n) as u64))
+            .collect();
         let started = Instant::now();
         let transaction = fresh.client.transaction().await?;
-        fresh.outbox.enqueue_all(prepared.on(&transaction), &messages).await?;
+        fresh
+            .outbox
+            .enqueue_all(prepared.on(&transaction), &messages)
+            .await?;
         transaction.commit().await?;
         ours += started.elapsed().as_secs_f64();
 
@@ -54,8 +76,24 @@ pub(crate) async fn run(bed: &Bed) -> Result {
         let params: Vec<&(dyn ToSql + Sync)> = values
             .iter()
             .flat_map(|(id, order, payload)| {
-                let row: [&(dyn ToSql + Sync); 8] =
-                    [id, &"", &"shop.order.placed.v1", &"Order", order, &"{}", &"application/json", payload];
+                let none = &None::<&str>;
+                let row: [&(dyn ToSql + Sync); 15] = [
+                    id,
+                    &"",
+                    &"shop.order.placed.v1",
+                    &None::<Uuid>,
+                    &"Order",
+                    order,
+                    none,
+                    none,
+                    none,
+                    &"{}",
+                    &"application/json",
+                    payload,
+                    &None::<&[u8]>,
+                    none,
+                    none,
+                ];
                 row
             })
             .collect();

@@ -37,7 +37,11 @@ impl After {
 
 pub(crate) async fn against_floor(bed: &Bed) -> Result {
     let events = if bed.quick { 30_000 } else { 100_000 };
-    let batches: &[i64] = if bed.quick { &[500, 1000] } else { &[250, 500, 1000, 2000] };
+    let batches: &[i64] = if bed.quick {
+        &[500, 1000]
+    } else {
+        &[250, 500, 1000, 2000]
+    };
     for after in [After::Deleted, After::Kept] {
         let mut best = (0.0, 0);
         let mut relay = 0.0_f64;
@@ -61,7 +65,11 @@ pub(crate) async fn against_floor(bed: &Bed) -> Result {
 }
 
 pub(crate) async fn scale(bed: &Bed) -> Result {
-    let sizes: &[i64] = if bed.quick { &[10_000, 100_000] } else { &[10_000, 100_000, 1_000_000] };
+    let sizes: &[i64] = if bed.quick {
+        &[10_000, 100_000]
+    } else {
+        &[10_000, 100_000, 1_000_000]
+    };
     let mut smallest = None;
     for size in sizes {
         let rounds = if *size == 10_000 { 3 } else { 1 };
@@ -150,7 +158,10 @@ async fn loop_over(fresh: &Fresh, bed: &Bed, events: i64, batch: i64, after: Aft
         After::Deleted => DELIVER_DELETE,
     };
     let settle = client
-        .prepare_typed(&fresh.sql(settle), &[Type::UUID_ARRAY, Type::UUID_ARRAY, Type::INT8_ARRAY])
+        .prepare_typed(
+            &fresh.sql(settle),
+            &[Type::UUID_ARRAY, Type::UUID_ARRAY, Type::INT8_ARRAY],
+        )
         .await?;
     let owner = Uuid::new_v4();
     let (mut at, mut sequence) = (std::time::UNIX_EPOCH, 0_i64);
@@ -161,8 +172,17 @@ async fn loop_over(fresh: &Fresh, bed: &Bed, events: i64, batch: i64, after: Aft
             .query(
                 &claim,
                 &[
-                    &batch, &60.0_f64, &owner, &25_i32, &None::<&str>, &None::<Vec<&str>>, &None::<Uuid>,
-                    &Vec::<&str>::new(), &at, &sequence, &Vec::<Uuid>::new(),
+                    &batch,
+                    &60.0_f64,
+                    &owner,
+                    &25_i32,
+                    &None::<&str>,
+                    &None::<Vec<&str>>,
+                    &None::<Uuid>,
+                    &Vec::<&str>::new(),
+                    &at,
+                    &sequence,
+                    &Vec::<Uuid>::new(),
                 ],
             )
             .await?;

@@ -21,14 +21,19 @@ pub(crate) async fn run(bed: &Bed) -> Result {
     for n in 0..seconds * PER_SECOND {
         beat.tick().await;
         let transaction = fresh.client.transaction().await?;
-        let receipt = fresh.outbox.enqueue(prepared.on(&transaction), &message(n)).await?;
+        let receipt = fresh
+            .outbox
+            .enqueue(prepared.on(&transaction), &message(n))
+            .await?;
         transaction.commit().await?;
         committed.insert(receipt.id, now());
     }
     tokio::time::sleep(Duration::from_secs(1)).await;
     let mut waits: Vec<f64> = Vec::new();
     for (id, delivered) in relay.stop().await? {
-        let committed = committed.remove(&id).ok_or("a delivery that was never committed")?;
+        let committed = committed
+            .remove(&id)
+            .ok_or("a delivery that was never committed")?;
         // The relay may see a commit before the producer's driver does.
         waits.push(delivered.saturating_sub(committed) as f64 / 1e6);
     }

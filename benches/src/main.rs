@@ -50,7 +50,11 @@ async fn run(arguments: &[String]) -> Result {
         .filter(|argument| !argument.starts_with("--"))
         .collect();
     if let Some(unknown) = chosen.iter().find(|name| !SCENARIOS.contains(name)) {
-        return Err(format!("there is no scenario {unknown}: choose from {}", SCENARIOS.join(", ")).into());
+        return Err(format!(
+            "there is no scenario {unknown}: choose from {}",
+            SCENARIOS.join(", ")
+        )
+        .into());
     }
     let bed = Bed::from_environment(quick).await?;
     for scenario in SCENARIOS {

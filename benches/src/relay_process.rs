@@ -92,7 +92,12 @@ impl RelayProcess {
     pub(crate) fn usage(&self) -> Result<Usage> {
         let pid = self.child.id().ok_or("the relay has ended")?;
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
-        let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or("").split_whitespace().collect();
+        let fields: Vec<&str> = stat
+            .rsplit(')')
+            .next()
+            .unwrap_or("")
+            .split_whitespace()
+            .collect();
         // utime and stime, in ticks of a hundredth of a second.
         let ticks: u64 = fields[11].parse::<u64>()? + fields[12].parse::<u64>()?;
         let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;

@@ -18,7 +18,13 @@ pub(crate) async fn run(bed: &Bed) -> Result {
                 .batch_execute("begin isolation level repeatable read; select txid_current()")
                 .await?;
         }
-        let took = drain(&bed.url, fresh.table.clone(), events.unsigned_abs(), After::Deleted).await?;
+        let took = drain(
+            &bed.url,
+            fresh.table.clone(),
+            events.unsigned_abs(),
+            After::Deleted,
+        )
+        .await?;
         rates.push(events as f64 / took.as_secs_f64());
         drop(holder);
         fresh.drop().await?;

@@ -29,7 +29,9 @@ impl Fresh {
         let schema = format!("t{}", uuid::Uuid::new_v4().simple());
         let table = Table::parse(&format!("{schema}.outbox")).expect("a plain name");
         let mut client = connect(url).await;
-        schema::apply(&mut client, &table).await.expect("a new schema");
+        schema::apply(&mut client, &table)
+            .await
+            .expect("a new schema");
         Self {
             url: url.to_owned(),
             outbox: Outbox::of(table.clone()),

@@ -26,7 +26,11 @@ pub(super) fn message(
     topic(&message.topic, topics)?;
     for (field, text, limit) in [
         ("namespace", Some(&message.namespace), NAME_LIMIT),
-        ("aggregate_type", message.aggregate_type.as_ref(), NAME_LIMIT),
+        (
+            "aggregate_type",
+            message.aggregate_type.as_ref(),
+            NAME_LIMIT,
+        ),
         ("aggregate_id", message.aggregate_id.as_ref(), NAME_LIMIT),
         ("event_type", message.event_type.as_ref(), NAME_LIMIT),
         ("ordering_key", message.ordering_key.as_ref(), KEY_LIMIT),
@@ -87,7 +91,9 @@ fn headers(message: &Message) -> Result<(), EnqueueError> {
         };
         let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
         if name.is_empty() || !name.chars().all(token) {
-            return Err(refuse("a name is made of ASCII letters, digits and -._~ etc."));
+            return Err(refuse(
+                "a name is made of ASCII letters, digits and -._~ etc.",
+            ));
         }
         if value.chars().any(char::is_control) {
             return Err(refuse("a value has no control characters"));
@@ -191,7 +197,9 @@ mod tests {
         assert!(has_nul_escape(r#""\u0000""#));
         assert!(has_nul_escape(r#""\\\u0000""#));
         assert!(!has_nul_escape(r#""\\u0000""#));
-        assert!(!has_nul_escape(r#""\u00001"#.replace("0000", "0001").as_str()));
+        assert!(!has_nul_escape(
+            r#""\u00001"#.replace("0000", "0001").as_str()
+        ));
         assert!(!has_nul_escape(r"\"));
     }
 

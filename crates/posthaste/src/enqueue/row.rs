@@ -129,12 +129,3 @@ fn unix_seconds(time: SystemTime) -> f64 {
         Err(before) => -before.duration().as_secs_f64(),
     }
 }
-
-impl FromIterator<Row> for Rows {
-    fn from_iter<I: IntoIterator<Item = Row>>(rows: I) -> Self {
-        let rows = rows.into_iter();
-        let mut columns = Self::with_capacity(rows.size_hint().0);
-        rows.for_each(|row| columns.push(row));
-        columns
-    }
-}

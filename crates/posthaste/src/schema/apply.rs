@@ -253,7 +253,11 @@ mod tests {
                 "orders_notify",
             ]
         );
-        assert!(objects[1].definition.starts_with("create index \"orders_due\""));
+        assert!(
+            objects[1]
+                .definition
+                .starts_with("create index \"orders_due\"")
+        );
         assert!(objects[11].definition.ends_with("end $$;"));
     }
 }

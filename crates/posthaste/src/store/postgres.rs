@@ -93,7 +93,9 @@ impl Postgres {
     pub async fn connect(address: &str, table: Table) -> Result<Self, StoreError> {
         let mut config = Config::from_str(address)
             // The address may hold a password: say what is wrong, not what was given.
-            .map_err(|error| StoreError::Settings(format!("the database address is not valid: {error}")))?;
+            .map_err(|error| {
+                StoreError::Settings(format!("the database address is not valid: {error}"))
+            })?;
         if config.get_application_name().is_none() {
             config.application_name("posthaste");
         }
@@ -104,7 +106,11 @@ impl Postgres {
         config.tcp_user_timeout(Duration::from_secs(20));
         let connector = connect::connector()?;
         let woken = Arc::new(Notify::new());
-        let link = |setup| Link::new(config.clone(), connector.clone(), setup, woken.clone());
+        let wakes: Arc<str> = table.to_string().into();
+        let link = |setup| {
+            let listener = (wakes.clone(), woken.clone());
+            Link::new(config.clone(), connector.clone(), setup, listener)
+        };
         let render = |sql: &str| table.render(sql);
         let store = Self {
             sql: Sql {
@@ -144,7 +150,11 @@ impl Postgres {
     /// session broke, what it had leased may be with others by now: it comes back as a new owner.
     async fn be_present(&self) -> Result<tokio::sync::MutexGuard<'_, Standing>, StoreError> {
         let mut standing = self.standing.lock().await;
-        if standing.session.as_ref().is_some_and(|session| session.is_alive()) {
+        if standing
+            .session
+            .as_ref()
+            .is_some_and(|session| session.is_alive())
+        {
             return Ok(standing);
         }
         let renewed = standing.session.is_some();
@@ -186,8 +196,8 @@ impl Postgres {
         };
         let mut order = Vec::with_capacity(rows.len());
         for row in rows {
-            if let Some(reason) = decode::dead_reason(row) {
-                claimed.died.push((row.get("topic"), reason));
+            if let Some(died) = decode::died(row) {
+                claimed.died.push(died);
                 continue;
             }
             let lease = decode::lease(row, owner);
@@ -204,12 +214,16 @@ impl Postgres {
     /// The leases among these that the statement did not touch.
     fn lost<'l>(leases: impl Iterator<Item = &'l Lease>, touched: &[Row]) -> Vec<Lease> {
         let touched: HashSet<Uuid> = touched.iter().map(|row| row.get(0)).collect();
-        leases.filter(|lease| !touched.contains(&lease.id)).copied().collect()
+        leases
+            .filter(|lease| !touched.contains(&lease.id))
+            .copied()
+            .collect()
     }
 }
 
 fn place(row: &Row) -> Cursor {
-    Cursor(row.get("next_attempt_at"), row.get("sequence"))
+    let (at, sequence) = decode::place(row);
+    Cursor(at, sequence)
 }
 
 fn host() -> String {
@@ -308,7 +322,7 @@ impl Store for Postgres {
             let at: Option<Timestamp> = row.get("last_at");
             Some(Cursor(at?, row.get("last_sequence")))
         });
-        rows.retain(|row| row.get::<_, Option<Uuid>>("id").is_some());
+        rows.retain(decode::is_event);
         let full = rows.len() as i64 >= limit;
         let more = full || looked_at >= look;
         let last = match full {
@@ -367,7 +381,9 @@ impl Store for Postgres {
     async fn take_over(&self) -> Result<usize, StoreError> {
         let known: Vec<Uuid> = self.be_present().await?.gone.iter().copied().collect();
         if !known.is_empty() {
-            self.ops.query("forget", &self.sql.forget, &[&known]).await?;
+            self.ops
+                .query("forget", &self.sql.forget, &[&known])
+                .await?;
         }
         let rows = self
             .ops
@@ -436,7 +452,9 @@ impl Store for Postgres {
                 sql,
                 &[
                     &clean.retention.as_secs_f64(),
-                    &clean.dead_retention.map(|retention| retention.as_secs_f64()),
+                    &clean
+                        .dead_retention
+                        .map(|retention| retention.as_secs_f64()),
                     &i64::from(clean.limit),
                 ],
             )
@@ -510,8 +528,12 @@ impl Postgres {
         let mut errors = Vec::new();
         for settlement in settlements.clone() {
             let (verdict, delay, reason, error) = match &settlement.verdict {
-                Verdict::Retry { delay, error } => ("retry", delay.as_secs_f64(), None, Some(error)),
-                Verdict::Dead { reason, error } => ("dead", 0.0, Some(reason.as_str()), Some(error)),
+                Verdict::Retry { delay, error } => {
+                    ("retry", delay.as_secs_f64(), None, Some(error))
+                }
+                Verdict::Dead { reason, error } => {
+                    ("dead", 0.0, Some(reason.as_str()), Some(error))
+                }
                 Verdict::Release | Verdict::Delivered { .. } => ("release", 0.0, None, None),
             };
             verdicts.push(verdict);
