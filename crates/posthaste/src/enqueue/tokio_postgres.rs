@@ -142,7 +142,10 @@ pub struct Prepared {
 }
 
 /// A transaction on the connection where an outbox was prepared.
-#[allow(missing_debug_implementations, reason = "a transaction of tokio-postgres has none")]
+#[allow(
+    missing_debug_implementations,
+    reason = "a transaction of tokio-postgres has none"
+)]
 pub struct PreparedTransaction<'a, 'c> {
     prepared: &'a Prepared,
     transaction: &'a PgTransaction<'c>,
