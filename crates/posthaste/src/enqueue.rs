@@ -5,6 +5,7 @@
 //! is handed a transaction, never a bare connection.
 
 mod check;
+mod json;
 mod row;
 
 #[cfg(feature = "deadpool")]
@@ -265,7 +266,9 @@ impl Outbox {
         let receipts = if row.may_exist() {
             let rows = Rows::from_iter([row]);
             let sql = &self.0.enqueue_once;
-            transaction.run(Statement::Many { sql, rows: &rows }).await?
+            transaction
+                .run(Statement::Many { sql, rows: &rows })
+                .await?
         } else {
             let sql = &self.0.enqueue;
             transaction.run(Statement::One { sql, row: &row }).await?
@@ -299,7 +302,9 @@ impl Outbox {
         } else {
             &self.0.enqueue_all
         };
-        let receipts = transaction.run(Statement::Many { sql, rows: &rows }).await?;
+        let receipts = transaction
+            .run(Statement::Many { sql, rows: &rows })
+            .await?;
         self.answered(&receipts, messages.len())?;
         self.count(messages.iter().zip(receipts.iter().copied()));
         Ok(receipts)
