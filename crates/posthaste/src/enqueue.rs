@@ -5,6 +5,7 @@
 //! is handed a transaction, never a bare connection.
 
 mod check;
+mod json;
 mod row;
 
 #[cfg(feature = "deadpool")]

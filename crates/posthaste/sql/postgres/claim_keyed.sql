@@ -67,7 +67,7 @@ with seen as materialized (
       lease_owner = case when e.attempts < $4 and not due.parked then $3::uuid end,
       lease_until = case when e.attempts < $4 and not due.parked
                       then clock_timestamp() + make_interval(secs => $2::float8) end,
-      lease_epoch = e.lease_epoch + 1,
+      lease_epoch = least(e.lease_epoch, 9223372036854775806) + 1,
       dead_at     = case when e.attempts < $4 and not due.parked then null else clock_timestamp() end,
       dead_reason = case
                       when due.parked then 'parked'

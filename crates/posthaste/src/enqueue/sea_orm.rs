@@ -178,10 +178,7 @@ mod tests {
             array([vec![0u8, 255]].iter().map(Some)),
             r#"{"\\x00ff"}"#.into()
         );
-        assert_eq!(
-            array([0.5, 1e300].iter().map(Some)).to_string().len(),
-            305 + 2
-        );
+        assert_eq!(array([0.5, -2.0].iter().map(Some)), "{0.5,-2}".into());
         assert_eq!(array(std::iter::empty::<Option<&Uuid>>()), "{}".into());
     }
 

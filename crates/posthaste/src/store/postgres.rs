@@ -1,4 +1,8 @@
 //! The store on PostgreSQL. Every operation is one statement of `sql/postgres/`.
+#![cfg_attr(
+    not(feature = "tls"),
+    allow(clippy::clone_on_copy, reason = "a connector with TLS is not Copy")
+)]
 
 mod connect;
 mod decode;
