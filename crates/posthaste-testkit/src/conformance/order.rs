@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use posthaste::store::OnFailure::{Block, Park, Skip};
-use posthaste::store::{Act, Claim, Verdict};
+use posthaste::store::{Act, Claim, Reach, Verdict};
 use posthaste::{DeadReason, Event, Message, Status, Store};
 use uuid::Uuid;
 
@@ -234,7 +234,13 @@ async fn work(
 ) {
     let mut turn = seed;
     while delivered.lock().unwrap().len() < total {
-        let events = store.claim(&by_key(7, Block)).await.unwrap().events;
+        let mut claim = by_key(7, Block);
+        let mut claimed = store.claim(&claim).await.unwrap();
+        while claimed.events.is_empty() && claimed.more {
+            claim.reach = Reach::Onward;
+            claimed = store.claim(&claim).await.unwrap();
+        }
+        let events = claimed.events;
         let mut failed: Vec<String> = Vec::new();
         for event in &events {
             turn += 1;
