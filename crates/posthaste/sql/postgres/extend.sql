@@ -3,4 +3,4 @@ update {outbox} e
 set lease_until = clock_timestamp() + make_interval(secs => $4::float8), updated_at = clock_timestamp()
 from unnest($1::uuid[], $2::uuid[], $3::bigint[]) as s (owner, id, epoch)
 where e.id = s.id and e.lease_owner = s.owner and e.lease_epoch = s.epoch
-returning e.id
+returning e.id, e.lease_epoch

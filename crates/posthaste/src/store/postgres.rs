@@ -203,8 +203,12 @@ impl Postgres {
 
     /// The leases among these that the statement did not touch.
     fn lost<'l>(leases: impl Iterator<Item = &'l Lease>, touched: &[Row]) -> Vec<Lease> {
-        let touched: HashSet<Uuid> = touched.iter().map(|row| row.get(0)).collect();
-        leases.filter(|lease| !touched.contains(&lease.id)).copied().collect()
+        let touched: HashSet<(Uuid, i64)> =
+            touched.iter().map(|row| (row.get(0), row.get(1))).collect();
+        leases
+            .filter(|lease| !touched.contains(&(lease.id, lease.epoch)))
+            .copied()
+            .collect()
     }
 }
 
