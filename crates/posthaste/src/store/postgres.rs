@@ -417,6 +417,8 @@ impl Store for Postgres {
             .ops
             .query("forget", &self.sql.forget, &[&vec![self.owner()]])
             .await;
+        // Others may have its leases by now: should it come back, then as somebody else.
+        *self.owner.lock().expect("not poisoned") = Uuid::new_v4();
         session
             .client()
             .batch_execute("select pg_advisory_unlock_all()")
