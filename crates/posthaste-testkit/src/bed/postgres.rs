@@ -23,6 +23,25 @@ impl OnPostgres {
         }
     }
 
+    /// Waits until the server has noticed that the session of this owner is over.
+    pub async fn is_over(&self, owner: Uuid) {
+        let sql = "select 1 from pg_locks where locktype = 'advisory' and database = \
+                   (select oid from pg_database where datname = current_database()) \
+                   and classid::bigint = (hashtextextended($1, 0) >> 32) & 4294967295 \
+                   and objid::bigint = hashtextextended($1, 0) & 4294967295";
+        let owner = owner.to_string();
+        let locks = async || {
+            self.fresh
+                .client
+                .query(sql, &[&owner])
+                .await
+                .expect("locks")
+        };
+        while !locks().await.is_empty() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+
     /// The outbox and a connection to it, for what only PostgreSQL can be asked.
     pub fn fresh(&self) -> &Fresh {
         &self.fresh
