@@ -91,6 +91,7 @@ macro_rules! conformance {
                 a_dead_event_that_is_redelivered_goes_first
                 a_pending_head_that_is_discarded_blocks_nobody
                 followers_of_a_dead_event_are_parked_if_so_wished
+                what_waits_behind_a_dead_and_a_retried_event_starves_nobody
                 followers_of_a_dead_event_go_on_if_so_wished
                 a_head_that_crashed_for_good_counts_as_dead_at_once
                 many_relays_keep_each_key_in_sequence

@@ -186,6 +186,18 @@ pub async fn followers_of_a_dead_event_are_parked_if_so_wished(bed: impl Bed) {
     );
 }
 
+// What cannot be parked yet takes nobody's place in the batch.
+pub async fn what_waits_behind_a_dead_and_a_retried_event_starves_nobody(bed: impl Bed) {
+    let store = bed.relay().await;
+    enqueue(&bed, &keyed(&["a", "a", "a"])).await;
+    let events = store.claim(&by_key(2, Park)).await.unwrap().events;
+    reject(&store, &events[0]).await;
+    retry(&store, &events[1], HOUR).await;
+    let other = enqueue(&bed, &keyed(&["b"])).await;
+    let claimed = store.claim(&by_key(1, Park)).await.unwrap();
+    assert_eq!(ids(&claimed.events), ids(&other));
+}
+
 pub async fn followers_of_a_dead_event_go_on_if_so_wished(bed: impl Bed) {
     let store = bed.relay().await;
     let receipts = enqueue(&bed, &keyed(&["a", "a"])).await;

@@ -2,9 +2,9 @@
 -- $1 to $11 as in claim, $12 how many due events to look at, $13 block, park or skip.
 --
 -- Of each key, what goes is a run from its first live event on, up to its barrier: the first event
--- that cannot go now, as it is leased, due later, not among what was seen, or dead. Runs are looked
--- for before locking, so that blocked keys do not fill the batch, and looked at again after it, as
--- another relay may have locked a part of one (gap).
+-- that cannot go now, as it is leased, due later, not among what was seen, or dead and to block.
+-- Runs are looked for before locking, so that blocked keys do not fill the batch, and looked at
+-- again after it, as another relay may have locked a part of one (gap).
 with seen as materialized (
   select ctid as place, xmin as version, next_attempt_at, sequence, ordering_key,
          lease_owner is null or lease_until < now() or lease_owner = any ($11::uuid[]) as is_free
@@ -35,24 +35,33 @@ with seen as materialized (
   union all
   -- Arrays in place of a join: there may be as many keys as events.
   select event.place, event.version, event.turn, event.sequence, keys.ordering_key,
-         barrier.sequence is not null and event.sequence > barrier.sequence
+         death.sequence is not null and event.sequence > death.sequence
   from keys
   left join lateral (
-    select e.sequence, e.dead_at is not null or e.ctid in (select place from seen where is_free) as is_dead
+    select e.sequence
     from {outbox} e
     where e.ordering_key = keys.ordering_key and e.sequence <= keys.last and e.delivered_at is null
       and case
-            when e.dead_at is not null then $13::text <> 'skip' and e.dead_reason <> 'discarded'
+            when e.dead_at is not null then $13::text = 'block' and e.dead_reason <> 'discarded'
             -- One that has no attempt left dies of this claim, before those that follow it go.
-            when e.ctid in (select place from seen where is_free) then $13 <> 'skip' and e.attempts >= $4::integer
+            when e.ctid in (select place from seen where is_free) then $13 = 'block' and e.attempts >= $4::integer
             else true
           end
     order by e.sequence
     limit 1
   ) barrier on true
+  left join lateral (
+    select e.sequence
+    from {outbox} e
+    where $13 = 'park'
+      and e.ordering_key = keys.ordering_key and e.sequence <= keys.last and e.delivered_at is null
+      and case when e.dead_at is not null then e.dead_reason <> 'discarded' else e.attempts >= $4 end
+    order by e.sequence
+    limit 1
+  ) death on true
   cross join lateral unnest(keys.places, keys.versions, keys.turns, keys.sequences)
     as event (place, version, turn, sequence)
-  where barrier.sequence is null or event.sequence <= barrier.sequence or ($13 = 'park' and barrier.is_dead)
+  where barrier.sequence is null or event.sequence <= barrier.sequence
 ), locked as materialized (
   select e.ctid as place, e.id, ready.ordering_key, ready.sequence, ready.parked
   from ready
