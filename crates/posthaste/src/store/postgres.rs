@@ -25,13 +25,8 @@ use crate::event::{Lease, Record};
 use crate::schema;
 use crate::table::Table;
 
-/// The hot statements have one good plan each, whatever the statistics say: along the index.
-const HOT: &str = "set enable_seqscan = off; set enable_bitmapscan = off; set enable_hashjoin = off; \
-    set enable_mergejoin = off; set jit = off; set plan_cache_mode = force_generic_plan;";
-/// A claim that a crash of the database undoes is just claimed again: nothing waits for its flush.
-const CLAIM: &str = "set enable_seqscan = off; set enable_bitmapscan = off; set enable_hashjoin = off; \
-    set enable_mergejoin = off; set jit = off; set plan_cache_mode = force_generic_plan; \
-    set synchronous_commit = off;";
+const SETTLE: &str = include_str!("../../sql/postgres/session_settle.sql");
+const CLAIM: &str = include_str!("../../sql/postgres/session_claim.sql");
 const PLAIN: &str = "set jit = off;";
 const PRESENCE: &str = "listen posthaste;";
 
@@ -126,7 +121,7 @@ impl Postgres {
             },
             name: format!("{} ({})", host(), std::process::id()),
             claim: link(CLAIM),
-            settle: link(HOT),
+            settle: link(SETTLE),
             ops: link(PLAIN),
             presence: link(PRESENCE),
             standing: Mutex::new(Standing::default()),
