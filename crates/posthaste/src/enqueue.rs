@@ -308,7 +308,7 @@ impl Outbox {
         Ok(receipts)
     }
 
-    fn row(&self, message: &Message) -> Result<Row, EnqueueError> {
+    pub(crate) fn row(&self, message: &Message) -> Result<Row, EnqueueError> {
         let trace = match (&message.trace, self.0.trace) {
             (None, Some(current)) => current(),
             (trace, _) => trace.clone(),
@@ -336,7 +336,7 @@ impl Outbox {
         ))
     }
 
-    fn count<'m>(&self, enqueued: impl Iterator<Item = (&'m Message, Receipt)>) {
+    pub(crate) fn count<'m>(&self, enqueued: impl Iterator<Item = (&'m Message, Receipt)>) {
         let table = &self.0.name;
         for (message, receipt) in enqueued {
             if receipt.new {

@@ -29,13 +29,8 @@ use crate::event::{Lease, Record};
 use crate::schema;
 use crate::table::Table;
 
-/// The hot statements have one good plan each, whatever the statistics say: along the index.
-const HOT: &str = "set enable_seqscan = off; set enable_bitmapscan = off; set enable_hashjoin = off; \
-    set enable_mergejoin = off; set jit = off; set plan_cache_mode = force_generic_plan;";
-/// A claim that a crash of the database undoes is just claimed again: nothing waits for its flush.
-const CLAIM: &str = "set enable_seqscan = off; set enable_bitmapscan = off; set enable_hashjoin = off; \
-    set enable_mergejoin = off; set jit = off; set plan_cache_mode = force_generic_plan; \
-    set synchronous_commit = off;";
+const SETTLE: &str = include_str!("../../sql/postgres/session_settle.sql");
+const CLAIM: &str = include_str!("../../sql/postgres/session_claim.sql");
 const PLAIN: &str = "set jit = off;";
 const PRESENCE: &str = "listen posthaste;";
 
@@ -136,7 +131,7 @@ impl Postgres {
             },
             name: format!("{} ({})", host(), std::process::id()),
             claim: link(CLAIM),
-            settle: link(HOT),
+            settle: link(SETTLE),
             ops: link(PLAIN),
             presence: link(PRESENCE),
             standing: Mutex::new(Standing::default()),
@@ -217,9 +212,10 @@ impl Postgres {
 
     /// The leases among these that the statement did not touch.
     fn lost<'l>(leases: impl Iterator<Item = &'l Lease>, touched: &[Row]) -> Vec<Lease> {
-        let touched: HashSet<Uuid> = touched.iter().map(|row| row.get(0)).collect();
+        let touched: HashSet<(Uuid, i64)> =
+            touched.iter().map(|row| (row.get(0), row.get(1))).collect();
         leases
-            .filter(|lease| !touched.contains(&lease.id))
+            .filter(|lease| !touched.contains(&(lease.id, lease.epoch)))
             .copied()
             .collect()
     }
@@ -433,6 +429,8 @@ impl Store for Postgres {
             .ops
             .query("forget", &self.sql.forget, &[&vec![self.owner()]])
             .await;
+        // Others may have its leases by now: should it come back, then as somebody else.
+        *self.owner.lock().expect("not poisoned") = Uuid::new_v4();
         session
             .client()
             .batch_execute("select pg_advisory_unlock_all()")
