@@ -146,7 +146,11 @@ async fn a_kept_error_is_short_and_tells_no_secret_and_no_payload() {
     let error = record(&store, id).await.last_error.unwrap();
     assert!(error.starts_with("amqp://***@mq said [payload]"), "{error}");
     assert!(!error.contains(secret) && !error.contains("hunter2"));
-    assert!((2000..=2048).contains(&error.len()), "{} bytes", error.len());
+    assert!(
+        (2000..=2048).contains(&error.len()),
+        "{} bytes",
+        error.len()
+    );
 }
 
 #[tokio::test]

@@ -4,5 +4,15 @@
 
 mod support;
 
+mod bus;
+mod clean;
 mod deliver;
 mod failure;
+mod observe;
+mod order;
+mod outage;
+mod settings;
+mod single_active;
+mod stdout;
+mod stop;
+mod wake;
