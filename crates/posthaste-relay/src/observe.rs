@@ -208,7 +208,8 @@ pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
 /// An error as it may be kept with an event: no secret, no payload, not too long.
 pub(crate) fn presentable(error: &str, payload: &[u8]) -> String {
     let mut text = without_payload(error, payload);
-    text = without_secrets(&text);
+    // No database holds a NUL, and what stands for it is longer: first of all, then the cut.
+    text = without_secrets(&text).replace('\0', "\u{fffd}");
     if text.len() > ERROR_LIMIT {
         let mut end = ERROR_LIMIT;
         while !text.is_char_boundary(end) {
@@ -323,6 +324,7 @@ mod tests {
         let kept = presentable(&long, b"");
         assert_eq!(kept.len(), 2048);
         assert!(presentable(&format!("x{long}"), b"").len() == 2047);
+        assert!(presentable(&"\0".repeat(2048), b"").len() <= 2048);
     }
 
     // B13

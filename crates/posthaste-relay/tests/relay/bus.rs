@@ -1,0 +1,109 @@
+//! The in-process bus: handlers of the same program, none of whom fails in silence.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use posthaste::{DeadReason, Status};
+use posthaste_relay::sink::{Bus, Outcome};
+use posthaste_testkit::outbox::Fresh;
+
+use crate::support::*;
+
+/// Delivers one event of the topic through the bus with a single attempt. Gives back its error.
+async fn error_of(bus: Bus, topic: &str) -> Option<(DeadReason, String)> {
+    let mut fresh = Fresh::new().await;
+    let id = fresh.enqueue(&[message(topic)]).await[0].id;
+    let builder = brisk(&fresh).await.max_attempts(1);
+    let relay = Running::start(builder.destination("bus", bus).build().unwrap());
+    let store = fresh.store().await;
+    until_settled(&store).await;
+    relay.stop().await;
+    let record = record(&store, id).await;
+    match record.status {
+        Status::Dead => Some((record.dead_reason.unwrap(), record.last_error.unwrap())),
+        _ => None,
+    }
+}
+
+fn fails(with: &'static str) -> impl Fn(Arc<posthaste::Event>) -> std::future::Ready<Outcome> {
+    move |_| std::future::ready(Outcome::Retry(with.to_owned()))
+}
+
+// B11
+#[tokio::test]
+async fn every_handler_whose_pattern_matches_gets_the_event() {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let count = |weight| {
+        let calls = calls.clone();
+        move |_| {
+            calls.fetch_add(weight, Ordering::SeqCst);
+            std::future::ready(Outcome::Delivered)
+        }
+    };
+    let bus = Bus::new()
+        .on(TOPIC, count(1))
+        .on("shop.*", count(10))
+        .on("bank.*", count(100));
+    assert_eq!(error_of(bus, TOPIC).await, None);
+    assert_eq!(calls.load(Ordering::SeqCst), 11);
+}
+
+// B11
+#[tokio::test]
+async fn an_event_without_a_subscriber_is_an_error() {
+    let bus = Bus::new().on("bank.*", fails("never called"));
+    let (reason, error) = error_of(bus, TOPIC).await.unwrap();
+    assert_eq!(reason, DeadReason::Exhausted);
+    assert!(
+        error.contains("no handler is subscribed") && error.contains(TOPIC),
+        "{error}"
+    );
+}
+
+// B11
+#[tokio::test]
+async fn a_panic_is_an_error_and_the_other_handlers_run_all_the_same() {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = calls.clone();
+    let bus = Bus::new()
+        .on("*", |event| async move {
+            match event.attempts {
+                0 => Outcome::Delivered,
+                _ => panic!("dropped the tray"),
+            }
+        })
+        .on("*", move |_| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            std::future::ready(Outcome::Delivered)
+        });
+    let (_, error) = error_of(bus, TOPIC).await.unwrap();
+    assert_eq!(error, "panicked: dropped the tray");
+    assert_eq!(calls.load(Ordering::SeqCst), 1);
+}
+
+// B11
+#[tokio::test]
+async fn the_errors_of_several_handlers_are_joined() {
+    let bus = Bus::new()
+        .on("*", fails("first"))
+        .on("*", |_| async { Ok::<(), std::io::Error>(()) })
+        .on("*", |_| async {
+            Err::<(), _>(std::io::Error::other("third"))
+        });
+    let (_, error) = error_of(bus, TOPIC).await.unwrap();
+    assert_eq!(error, "first; third");
+}
+
+// B11 F6
+#[tokio::test]
+async fn only_if_every_failed_handler_rejects_is_the_event_rejected() {
+    let reject = |_| std::future::ready(Outcome::Reject("unreadable".to_owned()));
+    let (reason, _) = error_of(Bus::new().on("*", reject), TOPIC).await.unwrap();
+    assert_eq!(reason, DeadReason::Rejected);
+    let bus = Bus::new().on("*", reject).on("*", fails("later"));
+    let (reason, error) = error_of(bus, TOPIC).await.unwrap();
+    assert_eq!(
+        (reason, &*error),
+        (DeadReason::Exhausted, "unreadable; later")
+    );
+}

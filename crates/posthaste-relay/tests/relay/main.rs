@@ -1,0 +1,18 @@
+//! The relay on a real PostgreSQL: one file for each theme.
+
+#![allow(clippy::unwrap_used, reason = "a test that fails may panic")]
+
+mod support;
+
+mod bus;
+mod clean;
+mod deliver;
+mod failure;
+mod observe;
+mod order;
+mod outage;
+mod settings;
+mod single_active;
+mod stdout;
+mod stop;
+mod wake;

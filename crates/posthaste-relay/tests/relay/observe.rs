@@ -1,0 +1,288 @@
+//! What a relay tells: metrics by their names, logs by their fields, and never too much.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
+use std::sync::{Mutex, Once};
+
+use metrics_util::MetricKind;
+use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
+use posthaste::{Message, Status};
+use posthaste_relay::Mode;
+use posthaste_relay::sink::Outcome;
+use posthaste_testkit::outbox::Fresh;
+use tracing::field::{Field, Visit};
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+use uuid::Uuid;
+
+use crate::support::*;
+
+/// One log line: its message and its fields.
+type Line = BTreeMap<String, String>;
+
+/// What all tests of this program logged. It cannot be one for each: whether a place in the code
+/// logs at all is decided once for all threads.
+static LOG: Mutex<Vec<Line>> = Mutex::new(Vec::new());
+
+/// Keeps log lines, and the fields of spans as lines of their own.
+struct Keep;
+
+struct Fields<'l>(&'l mut Line);
+
+impl Visit for Fields<'_> {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        let text = format!("{value:?}");
+        self.0
+            .insert(field.name().to_owned(), text.trim_matches('"').to_owned());
+    }
+}
+
+impl<S: tracing::Subscriber> Layer<S> for Keep {
+    fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
+        let mut line = Line::from([("level".to_owned(), event.metadata().level().to_string())]);
+        event.record(&mut Fields(&mut line));
+        LOG.lock().unwrap().push(line);
+    }
+
+    fn on_new_span(
+        &self,
+        attributes: &tracing::span::Attributes<'_>,
+        _: &tracing::Id,
+        _: Context<'_, S>,
+    ) {
+        let name = attributes.metadata().name().to_owned();
+        let mut line = Line::from([("span".to_owned(), name)]);
+        attributes.record(&mut Fields(&mut line));
+        LOG.lock().unwrap().push(line);
+    }
+}
+
+/// What one event of each fate, of this tenant, made a relay tell.
+struct Told {
+    lines: Vec<Line>,
+    metrics: Vec<(MetricKind, String, Line, DebugValue)>,
+    ids: Vec<Uuid>,
+}
+
+async fn told(tenant: Uuid, mask: bool) -> Told {
+    // Nobody else's, and so it is found wherever it goes.
+    let secret = tenant.simple().to_string();
+    static LOGGING: Once = Once::new();
+    LOGGING.call_once(|| {
+        let subscriber = tracing_subscriber::registry().with(Keep);
+        tracing::subscriber::set_global_default(subscriber).unwrap();
+    });
+    // Of this thread only, and so is everything in this test.
+    let recorder = DebuggingRecorder::new();
+    let snapshotter: Snapshotter = recorder.snapshotter();
+    let _metrics = metrics::set_default_local_recorder(&recorder);
+
+    let mut fresh = Fresh::new().await;
+    let payload = format!(r#"{{"card": "{secret}"}}"#);
+    let with = |fate: &str| {
+        Message::json_text(format!("shop.order.{fate}.v1"), payload.clone())
+            .unwrap()
+            .tenant(tenant)
+    };
+    let fates = ["delivered", "failed", "rejected", "down"].map(with);
+    let ids = fresh
+        .enqueue(&fates)
+        .await
+        .iter()
+        .map(|receipt| receipt.id)
+        .collect();
+    let witness = Witness::new(move |event| {
+        let secret = secret.clone();
+        async move {
+            match event.topic.split('.').nth(2).unwrap() {
+                "failed" if event.attempts < 3 => {
+                    Outcome::Retry(format!("cannot read {secret}\"}}"))
+                }
+                "rejected" => Outcome::Reject(String::from_utf8_lossy(&event.payload).into_owned()),
+                "down" => Outcome::Unavailable("connection refused".to_owned()),
+                _ => Outcome::Delivered,
+            }
+        }
+    });
+    let builder = brisk(&fresh)
+        .await
+        .mask_tenant(mask)
+        .stats_interval(MS(100));
+    let builder = builder
+        .mode(Mode::SingleActive)
+        .destination("up", witness.clone());
+    let builder = builder.destination("down", witness.clone());
+    let builder = builder.route("*.down.*", "down").route("*", "up");
+    let relay = Running::start(builder.build().unwrap());
+    let store = fresh.store().await;
+    eventually("all have met their fate", async || {
+        with_status(&store, Status::Delivered).await.len() == 2
+            && with_status(&store, Status::Dead).await.len() == 1
+            && witness
+                .seen()
+                .iter()
+                .any(|event| event.topic.contains("down"))
+    })
+    .await;
+    tokio::time::sleep(MS(400)).await;
+    let metrics = snapshotter.snapshot().into_vec().into_iter();
+    let metrics = metrics.map(|(key, _, _, value)| {
+        let labels = key.key().labels();
+        let labels = labels.map(|label| (label.key().to_owned(), label.value().to_owned()));
+        (
+            key.kind(),
+            key.key().name().to_owned(),
+            labels.collect(),
+            value,
+        )
+    });
+    let metrics = metrics.collect();
+    relay.stop().await;
+    let table = fresh.table.to_string();
+    let mut lines = LOG.lock().unwrap().clone();
+    lines.retain(|line| line.get("table") == Some(&table));
+    Told {
+        lines,
+        metrics,
+        ids,
+    }
+}
+
+impl Told {
+    /// The sum of a metric over all that match these labels.
+    fn value(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
+        let matching = self.metrics.iter().filter(|(_, metric, has, _)| {
+            metric == name
+                && labels
+                    .iter()
+                    .all(|(label, value)| has.get(*label).is_some_and(|v| v == value))
+        });
+        let values: Vec<f64> = matching
+            .map(|(_, _, _, value)| match value {
+                DebugValue::Counter(n) => *n as f64,
+                DebugValue::Gauge(n) => n.into_inner(),
+                DebugValue::Histogram(samples) => samples.len() as f64,
+            })
+            .collect();
+        assert!(!values.is_empty(), "there is no {name} {labels:?}");
+        values.iter().sum()
+    }
+}
+
+// B16 N6 F7 B7
+#[tokio::test]
+async fn every_metric_has_its_name_and_its_value() {
+    let told = told(Uuid::new_v4(), false).await;
+    let results = ["success", "failure", "rejected", "unavailable"];
+    let by_result =
+        results.map(|result| told.value("outbox_dispatch_total", &[("result", result)]));
+    assert_eq!(by_result[..3], [2.0, 2.0, 1.0]);
+    assert!(by_result[3] >= 1.0);
+    let delivered = [("topic", "shop.order.delivered.v1"), ("destination", "up")];
+    for (name, labels, value) in [
+        ("outbox_enqueue_total", &delivered[..1], 1.0),
+        ("outbox_dispatch_total", &delivered[..], 1.0),
+        ("outbox_dispatch_latency_seconds", &delivered[..], 1.0),
+        ("outbox_process_latency_seconds", &delivered[..], 1.0),
+        ("outbox_attempts", &delivered[..1], 1.0),
+        (
+            "outbox_dead_total",
+            &[("topic", "shop.order.rejected.v1")][..],
+            1.0,
+        ),
+        ("outbox_circuit_open", &[("destination", "down")][..], 1.0),
+        ("outbox_relay_leader", &[], 1.0),
+        ("outbox_pending", &[], 1.0),
+        ("outbox_processing", &[], 0.0),
+        ("outbox_dead", &[], 1.0),
+        ("outbox_stuck", &[], 0.0),
+    ] {
+        assert_eq!(told.value(name, labels), value, "{name}");
+    }
+    assert!(told.value("outbox_oldest_age_seconds", &[]) > 0.0);
+    for name in ["outbox_claim_seconds", "outbox_settle_seconds"] {
+        assert!(told.value(name, &[]) > 0.0, "{name}");
+    }
+}
+
+// B16 F7
+#[tokio::test]
+async fn labels_are_table_topic_destination_and_result_and_never_a_tenant_or_an_id() {
+    let tenant = Uuid::new_v4();
+    let told = told(tenant, false).await;
+    let labels: BTreeSet<&str> = told
+        .metrics
+        .iter()
+        .flat_map(|(_, _, labels, _)| labels.keys().map(String::as_str))
+        .collect();
+    assert_eq!(
+        labels,
+        BTreeSet::from(["table", "topic", "destination", "result"])
+    );
+    let text = format!("{:?}", told.metrics);
+    assert!(!text.contains(&tenant.to_string()));
+    assert!(told.ids.iter().all(|id| !text.contains(&id.to_string())));
+    assert!(
+        told.metrics
+            .iter()
+            .all(|(_, _, labels, _)| labels.contains_key("table"))
+    );
+}
+
+// B22 B23
+#[tokio::test]
+async fn a_log_line_about_an_event_carries_what_is_needed_to_find_it() {
+    let tenant = Uuid::new_v4();
+    let told = told(tenant, false).await;
+    let failed: Vec<&Line> = told
+        .lines
+        .iter()
+        .filter(|line| line.get("result").is_some_and(|result| result == "failure"))
+        .collect();
+    assert_eq!(failed.len(), 2);
+    for (line, attempts) in failed.iter().zip(["1", "2"]) {
+        assert_eq!(line["id"], told.ids[1].to_string());
+        assert_eq!(
+            (&*line["topic"], &*line["attempts"]),
+            ("shop.order.failed.v1", attempts)
+        );
+        assert_eq!(
+            (&*line["tenant"], &*line["destination"]),
+            (&*tenant.to_string(), "up")
+        );
+        assert!(line["table"].ends_with(".outbox") && line["sequence"].parse::<i64>().is_ok());
+    }
+    let spans = told
+        .lines
+        .iter()
+        .filter(|line| line.get("span").is_some_and(|s| s == "dispatch"));
+    let fields = [
+        "table",
+        "topic",
+        "id",
+        "tenant",
+        "sequence",
+        "attempts",
+        "destination",
+    ];
+    assert!(spans.count() >= 5);
+    for line in told.lines.iter().filter(|line| line.contains_key("span")) {
+        assert!(
+            fields.iter().all(|field| line.contains_key(*field)),
+            "{line:?}"
+        );
+    }
+}
+
+// B13 B23
+#[tokio::test]
+async fn no_log_line_holds_a_payload_and_a_masked_tenant_is_in_none() {
+    let tenant = Uuid::new_v4();
+    let told = told(tenant, true).await;
+    assert!(format!("{:?}", told.lines).contains("***"));
+    let text = format!("{:?}", LOG.lock().unwrap());
+    assert!(!text.contains(&tenant.to_string()), "the tenant is masked");
+    assert!(
+        !text.contains(&tenant.simple().to_string()),
+        "a payload is in the log"
+    );
+}

@@ -1,0 +1,206 @@
+//! `ordering = key`: events of one key arrive in sequence, whatever fails and whoever delivers.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering as Memory};
+
+use posthaste::store::{Act, OnFailure, Ordering};
+use posthaste::{DeadReason, Event, Message, Status, Store};
+use posthaste_relay::sink::Outcome;
+use posthaste_testkit::outbox::Fresh;
+use uuid::Uuid;
+
+use crate::support::*;
+
+fn keyed(key: &str, n: usize) -> Message {
+    Message::json_text(TOPIC, format!("{{\"n\":{n}}}"))
+        .unwrap()
+        .ordering_key(key)
+}
+
+/// Fails when the key of any two events is out of sequence.
+fn assert_in_sequence(delivered: &[Arc<Event>]) {
+    let mut last: HashMap<&str, i64> = HashMap::new();
+    for event in delivered {
+        let key = event.ordering_key.as_deref().unwrap();
+        if let Some(before) = last.insert(key, event.sequence) {
+            assert!(
+                before < event.sequence,
+                "key {key}: {} after {before}",
+                event.sequence
+            );
+        }
+    }
+}
+
+async fn ordered(fresh: &Fresh, on_failure: OnFailure, witness: &Arc<Witness>) -> Running {
+    let builder = brisk(fresh)
+        .await
+        .ordering(Ordering::Key(on_failure))
+        .max_attempts(20);
+    let builder = builder.batch_size(20).in_flight(60);
+    Running::start(builder.destination("w", witness.clone()).build().unwrap())
+}
+
+// M13
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_relays_with_failures_keep_every_key_in_sequence() {
+    let mut fresh = Fresh::new().await;
+    let calls = Arc::new(AtomicU64::new(0));
+    let witness = Witness::new(move |event| {
+        let call = calls.fetch_add(1, Memory::Relaxed);
+        async move {
+            tokio::time::sleep(MS(call % 5)).await;
+            // About one in seven fails, and each event succeeds in the end.
+            match (call * 2_654_435_761) % 7 == 0 && event.attempts < 5 {
+                true => Outcome::Retry("now and then".to_owned()),
+                false => Outcome::Delivered,
+            }
+        }
+    });
+    let relays = [
+        ordered(&fresh, OnFailure::Block, &witness).await,
+        ordered(&fresh, OnFailure::Block, &witness).await,
+    ];
+    for round in 0..20 {
+        let batch: Vec<Message> = (0..40)
+            .map(|n| keyed(&format!("key-{}", n % 13), round))
+            .collect();
+        fresh.enqueue(&batch).await;
+        tokio::time::sleep(MS(10)).await;
+    }
+    witness.until_delivered(800).await;
+    until_settled(&fresh.store().await).await;
+    for relay in relays {
+        relay.stop().await;
+    }
+    assert_eq!(witness.delivered().len(), 800, "each once");
+    assert!(witness.seen().len() > 850, "some failed");
+    assert_in_sequence(&witness.delivered());
+}
+
+/// Three events of key `bad`, of which the first is rejected, and three of key `good`.
+async fn with_a_rejected_first(on_failure: OnFailure) -> (Fresh, Arc<Witness>, Running, Vec<Uuid>) {
+    let mut fresh = Fresh::new().await;
+    let batch: Vec<Message> = (0..3)
+        .flat_map(|n| [keyed("bad", n), keyed("good", n)])
+        .collect();
+    let ids: Vec<Uuid> = fresh.enqueue(&batch).await.iter().map(|r| r.id).collect();
+    let rejected = ids[0];
+    let first = Arc::new(AtomicU64::new(0));
+    let witness = Witness::new(move |event| {
+        let calls = match event.id == rejected {
+            true => first.fetch_add(1, Memory::SeqCst),
+            false => 1,
+        };
+        async move {
+            match calls {
+                0 => Outcome::Reject("unreadable".to_owned()),
+                _ => Outcome::Delivered,
+            }
+        }
+    });
+    let relay = ordered(&fresh, on_failure, &witness).await;
+    (fresh, witness, relay, ids)
+}
+
+fn ids_of(events: &[Arc<Event>], key: &str) -> Vec<Uuid> {
+    let of_key = events
+        .iter()
+        .filter(|e| e.ordering_key.as_deref() == Some(key));
+    of_key.map(|event| event.id).collect()
+}
+
+fn act() -> Act {
+    Act {
+        actor: "a test".to_owned(),
+        why: "mended".to_owned(),
+    }
+}
+
+#[tokio::test]
+async fn block_holds_a_key_back_until_an_operator_decides() {
+    for discard in [true, false] {
+        let (fresh, witness, relay, ids) = with_a_rejected_first(OnFailure::Block).await;
+        witness.until_delivered(3).await;
+        tokio::time::sleep(MS(400)).await;
+        assert!(ids_of(&witness.delivered(), "bad").is_empty(), "they wait");
+        assert_eq!(ids_of(&witness.delivered(), "good").len(), 3);
+        let store = fresh.store().await;
+        let pending = with_status(&store, Status::Pending).await;
+        assert!(pending.len() == 2 && pending.iter().all(|record| record.attempts == 0));
+
+        let bad = [ids[0], ids[2], ids[4]];
+        let expected = match discard {
+            true => {
+                store.discard(&bad[..1], &act()).await.unwrap();
+                &bad[1..]
+            }
+            false => {
+                store.redeliver(&bad[..1], &act()).await.unwrap();
+                &bad[..]
+            }
+        };
+        witness.until_delivered(3 + expected.len()).await;
+        until_settled(&store).await;
+        relay.stop().await;
+        assert_eq!(ids_of(&witness.delivered(), "bad"), expected);
+    }
+}
+
+#[tokio::test]
+async fn park_sets_the_rest_of_a_key_aside_to_be_redelivered_together() {
+    let (fresh, witness, relay, ids) = with_a_rejected_first(OnFailure::Park).await;
+    let store = fresh.store().await;
+    eventually("the key is parked", async || {
+        with_status(&store, Status::Dead).await.len() == 3
+    })
+    .await;
+    witness.until_delivered(3).await;
+    let dead = with_status(&store, Status::Dead).await;
+    let reasons: Vec<_> = dead
+        .iter()
+        .map(|record| record.dead_reason.unwrap())
+        .collect();
+    let parked = DeadReason::Parked;
+    assert_eq!(reasons, [DeadReason::Rejected, parked, parked]);
+
+    let bad = [ids[0], ids[2], ids[4]];
+    store.redeliver(&bad, &act()).await.unwrap();
+    until_settled(&store).await;
+    relay.stop().await;
+    assert_eq!(ids_of(&witness.delivered(), "bad"), bad);
+}
+
+#[tokio::test]
+async fn skip_goes_on_without_the_dead_one() {
+    let (fresh, witness, relay, ids) = with_a_rejected_first(OnFailure::Skip).await;
+    until_settled(&fresh.store().await).await;
+    relay.stop().await;
+    assert_eq!(ids_of(&witness.delivered(), "bad"), [ids[2], ids[4]]);
+    assert_eq!(ids_of(&witness.delivered(), "good").len(), 3);
+}
+
+#[tokio::test]
+async fn a_key_that_waits_for_a_retry_holds_up_no_other_key() {
+    let mut fresh = Fresh::new().await;
+    let batch: Vec<Message> = (0..300)
+        .map(|n| keyed(if n % 3 == 0 { "stuck" } else { "free" }, n))
+        .collect();
+    fresh.enqueue(&batch).await;
+    let witness = Witness::new(|event| async move {
+        match event.ordering_key.as_deref() {
+            Some("stuck") => Outcome::Retry("always".to_owned()),
+            _ => Outcome::Delivered,
+        }
+    });
+    let relay = ordered(&fresh, OnFailure::Block, &witness).await;
+    witness.until_delivered(200).await;
+    relay.stop().await;
+    assert_in_sequence(&witness.delivered());
+    let stuck = ids_of(&witness.seen(), "stuck");
+    assert!(
+        stuck.iter().all(|id| *id == stuck[0]),
+        "only the first is ever tried"
+    );
+}

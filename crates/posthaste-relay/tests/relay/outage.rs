@@ -1,0 +1,155 @@
+//! A destination that is down or slow costs no event an attempt, and no other destination a thing.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use posthaste::{Status, Store};
+use posthaste_relay::sink::Outcome;
+use posthaste_testkit::outbox::Fresh;
+
+use crate::support::*;
+
+const DOWN: &str = "shop.mail.sent.v1";
+
+/// A sink that is down until the switch says otherwise, and then takes this long for each event.
+fn switched(up: &Arc<AtomicBool>, takes: std::time::Duration) -> Arc<Witness> {
+    let up = up.clone();
+    Witness::new(move |_| {
+        let is_up = up.load(Ordering::SeqCst);
+        async move {
+            match is_up {
+                true => {
+                    tokio::time::sleep(takes).await;
+                    Outcome::Delivered
+                }
+                false => Outcome::Unavailable("connection refused".to_owned()),
+            }
+        }
+    })
+}
+
+// F9
+#[tokio::test]
+async fn while_a_destination_is_down_its_events_wait_unharmed_and_others_are_delivered() {
+    let mut fresh = Fresh::new().await;
+    let up = Arc::new(AtomicBool::new(false));
+    let (down, other) = (switched(&up, MS(0)), Witness::willing());
+    // With one attempt in all, an outage that cost one would show at once.
+    let builder = brisk(&fresh).await.max_attempts(1).random(|| 0.0);
+    let builder = builder
+        .destination("mail", down.clone())
+        .route(DOWN, "mail");
+    let builder = builder
+        .destination("other", other.clone())
+        .route("*", "other");
+    let relay = Running::start(builder.build().unwrap());
+    for round in 1..=10 {
+        let mails = (0..50).map(|_| message(DOWN));
+        let batch: Vec<_> = mails.chain(messages(50)).collect();
+        fresh.enqueue(&batch).await;
+        other.until_delivered(round * 50).await;
+    }
+    tokio::time::sleep(MS(700)).await;
+    let store = fresh.store().await;
+    assert!(down.delivered().is_empty());
+    assert_eq!(with_status(&store, Status::Dead).await.len(), 0);
+    eventually("all are pending with no attempt spent", async || {
+        let pending = with_status(&store, Status::Pending).await;
+        pending.len() == 500 && pending.iter().all(|record| record.attempts == 0)
+    })
+    .await;
+    let asked = down.seen().len();
+    assert!(
+        asked < 150,
+        "its circuit is open, and yet it was asked {asked} times"
+    );
+
+    up.store(true, Ordering::SeqCst);
+    until_settled(&store).await;
+    relay.stop().await;
+    assert_eq!((down.delivered().len(), other.seen().len()), (500, 500));
+    let delivered = with_status(&store, Status::Delivered).await;
+    assert!(delivered.len() == 1000 && delivered.iter().all(|record| record.attempts == 1));
+}
+
+// F9
+#[tokio::test]
+async fn a_destination_that_is_back_is_given_one_event_then_more_and_more() {
+    let mut fresh = Fresh::new().await;
+    let up = Arc::new(AtomicBool::new(false));
+    let witness = switched(&up, MS(20));
+    fresh.enqueue(&messages(400)).await;
+    let builder = brisk(&fresh).await.random(|| 0.0);
+    let relay = Running::start(builder.destination("w", witness.clone()).build().unwrap());
+    eventually("probes", async || !witness.seen().is_empty()).await;
+    eventually("everything is handed back", async || {
+        fresh.store().await.stats().await.unwrap().pending == 400
+    })
+    .await;
+    let before = witness.seen().len();
+    up.store(true, Ordering::SeqCst);
+    witness.until_delivered(400).await;
+    relay.stop().await;
+
+    let at_once = &witness.at_once()[before..];
+    // Every answer widens the ramp by one at most.
+    for (place, at_once) in at_once.iter().enumerate() {
+        assert!(*at_once <= place + 1, "{at_once} at once as number {place}");
+    }
+    let (first, widest) = (at_once[0], *at_once.iter().max().unwrap());
+    assert!(first == 1 && widest > 8, "from {first} to {widest}");
+}
+
+// F9
+#[tokio::test]
+async fn every_event_of_an_outage_under_way_is_handed_back_without_an_attempt() {
+    let mut fresh = Fresh::new().await;
+    fresh.enqueue(&messages(300)).await;
+    // All are under way when the destination goes down.
+    let witness = Witness::new(|_| async {
+        tokio::time::sleep(MS(300)).await;
+        Outcome::Unavailable("gone".to_owned())
+    });
+    let builder = brisk(&fresh).await.max_attempts(1);
+    let relay = Running::start(builder.destination("w", witness.clone()).build().unwrap());
+    eventually("all under way", async || witness.seen().len() >= 300).await;
+    let store = fresh.store().await;
+    eventually("all handed back", async || {
+        let pending = with_status(&store, Status::Pending).await;
+        pending.iter().filter(|record| record.attempts == 0).count() >= 299
+    })
+    .await;
+    relay.stop().await;
+    let pending = with_status(&store, Status::Pending).await;
+    assert!(pending.len() == 300 && pending.iter().all(|record| record.attempts == 0));
+}
+
+// B8
+#[tokio::test]
+async fn a_slow_destination_does_not_slow_another() {
+    let mut fresh = Fresh::new().await;
+    let slow = Witness::new(|_| async {
+        tokio::time::sleep(MS(20_000)).await;
+        Outcome::Delivered
+    });
+    let quick = Witness::willing();
+    let builder = brisk(&fresh).await.batch_size(50).in_flight(200);
+    let builder = builder.destination("slow", slow.clone()).concurrency(4);
+    let builder = builder.destination("quick", quick.clone());
+    let builder = builder.route(DOWN, "slow").route("*", "quick");
+    let relay = Running::start(builder.build().unwrap());
+    let started = Instant::now();
+    // The backlog of the slow one is larger than what the relay can have in hand.
+    fresh
+        .enqueue(&(0..1000).map(|_| message(DOWN)).collect::<Vec<_>>())
+        .await;
+    for round in 1..=5 {
+        fresh.enqueue(&messages(200)).await;
+        quick.until_delivered(round * 200).await;
+    }
+    let took = started.elapsed();
+    assert!(took < MS(15_000), "took {took:?}");
+    assert_eq!(slow.at_once().iter().max(), Some(&4));
+    drop(relay);
+}

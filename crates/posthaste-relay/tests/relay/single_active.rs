@@ -1,0 +1,173 @@
+//! Single-active: one relay works, the others stand by, and one of them follows when it is gone.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use posthaste::Status;
+use posthaste_relay::sink::Outcome;
+use posthaste_relay::{Mode, Relay};
+use posthaste_testkit::outbox::{Fresh, connect};
+
+use crate::support::*;
+
+/// Relays of one outbox, each with a witness of its own.
+struct Crew {
+    relays: Vec<Running>,
+    witnesses: Vec<Arc<Witness>>,
+    /// Deliveries under way, by relay.
+    busy: Arc<[AtomicUsize; 3]>,
+    /// How often one relay began a delivery while another had one under way.
+    overlaps: Arc<AtomicUsize>,
+}
+
+impl Crew {
+    async fn of(fresh: &Fresh, size: usize) -> Self {
+        let busy = Arc::new([const { AtomicUsize::new(0) }; 3]);
+        let overlaps = Arc::new(AtomicUsize::new(0));
+        let (mut relays, mut witnesses) = (Vec::new(), Vec::new());
+        for place in 0..size {
+            let (busy, overlaps) = (busy.clone(), overlaps.clone());
+            let witness = Witness::new(move |_| {
+                let (busy, overlaps) = (busy.clone(), overlaps.clone());
+                async move {
+                    busy[place].fetch_add(1, Ordering::SeqCst);
+                    let others = (0..3).filter(|n| *n != place);
+                    if others
+                        .into_iter()
+                        .any(|n| busy[n].load(Ordering::SeqCst) > 0)
+                    {
+                        overlaps.fetch_add(1, Ordering::SeqCst);
+                    }
+                    tokio::time::sleep(MS(2)).await;
+                    busy[place].fetch_sub(1, Ordering::SeqCst);
+                    Outcome::Delivered
+                }
+            });
+            // Its sessions are told apart by this name.
+            let url = format!("{}?application_name={}", fresh.url, name(fresh, place));
+            let store = posthaste::store::postgres::Postgres::connect(&url, fresh.table.clone());
+            let builder = Relay::builder(store.await.unwrap())
+                .mode(Mode::SingleActive)
+                .poll_interval(MS(50))
+                .destination("w", witness.clone());
+            relays.push(Running::start(builder.build().unwrap()));
+            witnesses.push(witness);
+        }
+        Self {
+            relays,
+            witnesses,
+            busy,
+            overlaps,
+        }
+    }
+
+    fn delivered(&self) -> Vec<usize> {
+        self.witnesses.iter().map(|w| w.delivered().len()).collect()
+    }
+}
+
+fn name(fresh: &Fresh, place: usize) -> String {
+    format!("relay-{place}-{}", &fresh.table.schema()[..8])
+}
+
+/// Which of the relays holds the lock of the leader, and in which session. Never more than one.
+async fn leader(fresh: &Fresh) -> Option<(usize, i32)> {
+    let sql = "select a.application_name, a.pid from pg_locks l join pg_stat_activity a using (pid)
+               where l.locktype = 'advisory' and a.application_name like 'relay-_-' || $1
+               group by 1, 2 having count(*) = 2";
+    let rows = fresh
+        .client
+        .query(sql, &[&&fresh.table.schema()[..8]])
+        .await
+        .unwrap();
+    assert!(rows.len() <= 1, "{} leaders", rows.len());
+    let name: &str = rows.first()?.get(0);
+    let place = name.split('-').nth(1).unwrap().parse().unwrap();
+    Some((place, rows[0].get(1)))
+}
+
+/// Waits for a leader in another session than this.
+async fn leader_after(fresh: &Fresh, session: i32) -> (usize, i32) {
+    let mut found = None;
+    eventually("there is a leader", async || {
+        found = leader(fresh).await.filter(|(_, other)| *other != session);
+        found.is_some()
+    })
+    .await;
+    found.unwrap()
+}
+
+// B7
+#[tokio::test]
+async fn only_one_of_three_relays_delivers() {
+    let mut fresh = Fresh::new().await;
+    let crew = Crew::of(&fresh, 3).await;
+    let (leader, _) = leader_after(&fresh, 0).await;
+    for _ in 0..10 {
+        fresh.enqueue(&messages(100)).await;
+        tokio::time::sleep(MS(50)).await;
+    }
+    crew.witnesses[leader].until_delivered(1000).await;
+    assert_eq!(crew.delivered().iter().sum::<usize>(), 1000);
+    assert_eq!(crew.overlaps.load(Ordering::SeqCst), 0);
+    for relay in crew.relays {
+        relay.stop().await;
+    }
+}
+
+// B7
+#[tokio::test]
+async fn when_the_leader_stops_another_goes_on_within_a_moment() {
+    let mut fresh = Fresh::new().await;
+    let mut crew = Crew::of(&fresh, 2).await;
+    let (first, _) = leader_after(&fresh, 0).await;
+    fresh.enqueue(&messages(100)).await;
+    crew.witnesses[first].until_delivered(100).await;
+    crew.relays.remove(first).stop().await;
+    fresh.enqueue(&messages(100)).await;
+    crew.witnesses[1 - first].until_delivered(100).await;
+    assert_eq!(crew.overlaps.load(Ordering::SeqCst), 0);
+    crew.relays.remove(0).stop().await;
+}
+
+// B7
+#[tokio::test]
+async fn when_the_leader_loses_its_connection_there_is_exactly_one_leader_again_soon() {
+    let mut fresh = Fresh::new().await;
+    let crew = Crew::of(&fresh, 3).await;
+    let watcher = connect(&fresh.url).await;
+    let mut total = 0;
+    for _ in 0..5 {
+        let (first, session) = leader_after(&fresh, 0).await;
+        fresh.enqueue(&messages(200)).await;
+        total += 200;
+        let cut = "select count(pg_terminate_backend(pid)) from pg_stat_activity where application_name = $1";
+        let cut = watcher
+            .query_one(cut, &[&name(&fresh, first)])
+            .await
+            .unwrap();
+        assert!(cut.get::<_, i64>(0) > 0);
+        let began = std::time::Instant::now();
+        leader_after(&fresh, session).await;
+        assert!(began.elapsed() < MS(10_000), "{:?}", began.elapsed());
+        eventually("all is delivered", async || {
+            crew.delivered().iter().sum::<usize>() >= total
+        })
+        .await;
+        eventually("calm", async || {
+            crew.busy.iter().all(|n| n.load(Ordering::SeqCst) == 0)
+        })
+        .await;
+    }
+    let store = fresh.store().await;
+    until_settled(&store).await;
+    for relay in crew.relays {
+        relay.stop().await;
+    }
+    assert_eq!(with_status(&store, Status::Delivered).await.len(), total);
+    assert_eq!(
+        leader(&fresh).await,
+        None,
+        "whoever stops lets go of the lock"
+    );
+}
