@@ -50,7 +50,7 @@ pub struct Postgres {
     presence: Link,
     standing: Mutex<Standing>,
     owner: std::sync::Mutex<Uuid>,
-    cursor: std::sync::Mutex<Cursor>,
+    cursors: std::sync::Mutex<Cursors>,
     woken: Arc<Notify>,
 }
 
@@ -62,7 +62,16 @@ struct Standing {
     gone: HashSet<Uuid>,
 }
 
-/// Where the last claim ended.
+/// Where claims go on from.
+#[derive(Clone, Copy)]
+struct Cursors {
+    /// Where the last claim ended.
+    onward: Cursor,
+    /// The furthest that any claim has seen.
+    latest: Cursor,
+}
+
+/// A place among the due events.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Cursor(Timestamp, i64);
 
@@ -136,7 +145,10 @@ impl Postgres {
             presence: link(PRESENCE),
             standing: Mutex::new(Standing::default()),
             owner: std::sync::Mutex::new(Uuid::new_v4()),
-            cursor: std::sync::Mutex::new(START),
+            cursors: std::sync::Mutex::new(Cursors {
+                onward: START,
+                latest: START,
+            }),
             woken,
             table: Arc::new(table),
         };
@@ -172,20 +184,31 @@ impl Postgres {
         Ok(standing)
     }
 
-    fn cursor(&self) -> Cursor {
-        *self.cursor.lock().expect("not poisoned")
+    /// Where a claim looks from.
+    fn from(&self, reach: Reach) -> Cursor {
+        let cursors = self.cursors.lock().expect("not poisoned");
+        match reach {
+            Reach::Oldest => START,
+            Reach::Onward => cursors.onward,
+            Reach::Latest => cursors.latest,
+        }
     }
 
     /// Remembers where a claim ended: further on while there is more, and a little way back
     /// at the end, for those that commit late.
-    fn move_cursor(&self, last: Option<Cursor>, more: bool) {
+    fn move_cursors(&self, reach: Reach, last: Option<Cursor>, more: bool) {
         let Some(Cursor(at, sequence)) = last else {
             return;
         };
-        *self.cursor.lock().expect("not poisoned") = match more {
+        let ended = match more {
             true => Cursor(at, sequence),
             false => Cursor(Timestamp(at.0.saturating_sub(SLACK)), 0),
         };
+        let mut cursors = self.cursors.lock().expect("not poisoned");
+        cursors.latest = cursors.latest.max(ended);
+        if reach != Reach::Latest {
+            cursors.onward = ended;
+        }
     }
 
     fn claimed(&self, rows: &[Row], owner: Uuid, more: bool) -> Claimed {
@@ -275,14 +298,11 @@ impl Store for Postgres {
             let standing = self.be_present().await?;
             match claim.reach {
                 Reach::Oldest => standing.gone.iter().copied().collect(),
-                Reach::Onward => Vec::new(),
+                Reach::Onward | Reach::Latest => Vec::new(),
             }
         };
         let owner = self.owner();
-        let from = match claim.reach {
-            Reach::Oldest => START,
-            Reach::Onward => self.cursor(),
-        };
+        let from = self.from(claim.reach);
         let limit = i64::from(claim.limit);
         let lease = claim.lease.as_secs_f64();
         let max_attempts = i32::try_from(claim.max_attempts).unwrap_or(i32::MAX);
@@ -303,7 +323,7 @@ impl Store for Postgres {
         let Ordering::Key(on_failure) = claim.ordering else {
             let rows = self.claim.query("claim", &self.sql.claim, &params).await?;
             let more = rows.len() as i64 >= limit;
-            self.move_cursor(rows.iter().map(place).max(), more);
+            self.move_cursors(claim.reach, rows.iter().map(place).max(), more);
             return Ok(self.claimed(&rows, owner, more));
         };
         let look = limit * i64::from(LOOK);
@@ -329,7 +349,7 @@ impl Store for Postgres {
             true => rows.iter().map(place).max(),
             false => last_seen,
         };
-        self.move_cursor(last, more);
+        self.move_cursors(claim.reach, last, more);
         let mut claimed = self.claimed(&rows, owner, more);
         // Within a key the sequence decides, also over which was due first after a retry.
         claimed.events.sort_by_key(|event| event.sequence);
