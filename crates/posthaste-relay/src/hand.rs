@@ -104,6 +104,7 @@ impl Hand {
     pub(crate) fn put_down<'l>(&self, leases: impl Iterator<Item = &'l Lease>) {
         {
             let mut held = self.held();
+            held.put_down = true;
             for lease in leases {
                 if held
                     .leases

@@ -194,9 +194,6 @@ impl Engine {
         if self.hand.was_put_down() {
             pace.settled();
         }
-        if self.hand.was_put_down() {
-            pace.settled();
-        }
         let now = Instant::now();
         let share = self.settings.in_flight.div_ceil(self.destinations.len());
         let mut except_topics = Vec::new();

@@ -147,7 +147,7 @@ impl Migration {
 pub enum SchemaError {
     /// There is no such outbox.
     #[error(
-        "{table} is not set up: run `posthaste migrate`, call posthaste::schema::apply, or run what posthaste::schema::sql prints"
+        "{table} is not set up: call posthaste::schema::apply, or run what posthaste::schema::sql prints"
     )]
     Missing {
         /// The outbox.
@@ -155,7 +155,7 @@ pub enum SchemaError {
     },
     /// The structure is older than this version needs.
     #[error(
-        "{table} has schema version {found}, and this version needs {needed}: run `posthaste migrate`, or call posthaste::schema::apply"
+        "{table} has schema version {found}, and this version needs {needed}: call posthaste::schema::apply"
     )]
     Older {
         /// The outbox.

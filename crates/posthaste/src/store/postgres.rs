@@ -11,7 +11,7 @@ mod link;
 use std::collections::HashSet;
 use std::str::FromStr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use tokio::sync::{Mutex, Notify};
@@ -34,6 +34,8 @@ const CLAIM: &str = include_str!("../../sql/postgres/session_claim.sql");
 const PLAIN: &str = "set jit = off;";
 const PRESENCE: &str = "listen posthaste;";
 
+/// How often to look for owners that are gone and without leases.
+const FORGET: Duration = Duration::from_secs(2);
 /// At the end of the due events, look again at this much: commits do not come in the order of their times.
 const SLACK: i64 = 100_000;
 /// With ordering by key, how many due events to look at for each one that is wanted.
@@ -60,6 +62,8 @@ struct Standing {
     session: Option<Arc<Session>>,
     leads: bool,
     gone: HashSet<Uuid>,
+    /// When those were last looked at that hold no lease any more.
+    forgot: Option<Instant>,
 }
 
 /// Where claims go on from.
@@ -182,6 +186,16 @@ impl Postgres {
         *self.owner.lock().expect("not poisoned") = owner;
         standing.session = Some(session);
         Ok(standing)
+    }
+
+    /// Whether it is time to look again for owners without leases: it reads all live events.
+    async fn forgets(&self) -> bool {
+        let mut standing = self.standing.lock().await;
+        let due = standing.forgot.is_none_or(|last| last.elapsed() > FORGET);
+        if due {
+            standing.forgot = Some(Instant::now());
+        }
+        due
     }
 
     /// Where a claim looks from.
@@ -400,7 +414,7 @@ impl Store for Postgres {
 
     async fn take_over(&self) -> Result<usize, StoreError> {
         let known: Vec<Uuid> = self.be_present().await?.gone.iter().copied().collect();
-        if !known.is_empty() {
+        if !known.is_empty() && self.forgets().await {
             self.ops
                 .query("forget", &self.sql.forget, &[&known])
                 .await?;

@@ -191,17 +191,30 @@ async fn in_time<T>(work: impl Future<Output = Result<T, StoreError>>) -> Result
     }
 }
 
+/// What the server said, without its details: those may quote a row, and with it a payload.
+#[derive(Debug, thiserror::Error)]
+#[error("{message} (SQLSTATE {code})")]
+struct ServerError {
+    code: String,
+    message: String,
+}
+
 /// Whether trying again may help.
 pub(super) fn classify(error: tokio_postgres::Error) -> StoreError {
-    let Some(state) = error.code() else {
+    let Some(server) = error.as_db_error() else {
         return StoreError::Unavailable(error.into());
     };
+    let state = server.code();
     // Connection exceptions, transaction rollbacks, insufficient resources, operator intervention.
     let passing = ["08", "40", "53", "57"]
         .iter()
         .any(|class| state.code().starts_with(class));
+    let said = Box::new(ServerError {
+        code: state.code().to_owned(),
+        message: server.message().to_owned(),
+    });
     match passing || *state == SqlState::LOCK_NOT_AVAILABLE {
-        true => StoreError::Unavailable(error.into()),
-        false => StoreError::Refused(error.into()),
+        true => StoreError::Unavailable(said),
+        false => StoreError::Refused(said),
     }
 }
