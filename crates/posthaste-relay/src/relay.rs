@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use crate::circuit::Admission;
 use crate::dispatch::Destination;
 use crate::hand::Hand;
-use crate::observe::Observer;
+use crate::observe::{Observer, presentable};
 use crate::pace::Pace;
 use crate::route::Pattern;
 use crate::settings::{Builder, Mode, Settings};
@@ -451,12 +451,14 @@ impl Engine {
     }
 
     pub(crate) fn log_store(&self, what: &str, error: &StoreError) {
-        let cause = std::error::Error::source(error).map(ToString::to_string);
+        // A driver's error often says no more than "db error", and its source says which.
+        let causes = std::iter::successors(std::error::Error::source(error), |cause| cause.source());
+        let causes: Vec<String> = causes.map(|cause| presentable(&cause.to_string(), b"")).collect();
         tracing::warn!(
             table = self.observer.table,
             what,
             code = error.code(),
-            cause = cause.as_deref(),
+            cause = causes.join(": "),
             "the store failed: {error}"
         );
     }

@@ -59,6 +59,8 @@ pub struct Postgres {
 #[derive(Default)]
 struct Standing {
     session: Option<Arc<Session>>,
+    /// Whether the owner's id was ever told to the database: it stands for one session only.
+    told: bool,
     leads: bool,
     gone: HashSet<Uuid>,
 }
@@ -147,14 +149,14 @@ impl Postgres {
         if standing.session.as_ref().is_some_and(|session| session.is_alive()) {
             return Ok(standing);
         }
-        let renewed = standing.session.is_some();
         standing.session = None;
         standing.leads = false;
         let session = self.presence.session().await?;
-        let owner = match renewed {
+        let owner = match standing.told {
             true => Uuid::new_v4(),
             false => self.owner(),
         };
+        standing.told = true;
         session
             .query("register", &self.sql.register, &[&owner, &self.name])
             .await?;
