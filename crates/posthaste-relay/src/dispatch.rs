@@ -136,6 +136,7 @@ impl Engine {
             },
         };
         let ready = !self.is_stopping()
+            && event.lease.owner == self.store.owner()
             && !matches!(destination.admission(Instant::now()), Admission::Nothing(_))
             && self
                 .hand

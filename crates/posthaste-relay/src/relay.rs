@@ -269,7 +269,8 @@ impl Engine {
         let settlements: Vec<Settlement> = malformed
             .into_iter()
             .map(|(lease, error)| {
-                tracing::error!(table = self.observer.table, id = %lease.id, error, "a row is no event: set aside as dead");
+                tracing::error!(table = self.observer.table, id = %lease.id, error, "a row is no event");
+                self.observer.died("", DeadReason::Malformed);
                 Settlement {
                     lease,
                     verdict: Verdict::Dead {

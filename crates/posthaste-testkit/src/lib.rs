@@ -1,5 +1,12 @@
-//! What every store and sink must pass.
+//! What every store and sink must pass, with real servers and real faults.
+//!
+//! [`server`] starts the servers and needs nothing but std; the feature `suite` (on by default)
+//! adds [`outbox`], a fresh outbox for each test, and [`conformance`], the behaviour of a store.
 
+#[cfg(feature = "suite")]
+pub mod bed;
+#[cfg(feature = "suite")]
+pub mod conformance;
 #[cfg(feature = "suite")]
 pub mod outbox;
 pub mod server;

@@ -29,7 +29,9 @@ impl Fresh {
         let schema = format!("t{}", uuid::Uuid::new_v4().simple());
         let table = Table::parse(&format!("{schema}.outbox")).expect("a plain name");
         let mut client = connect(url).await;
-        schema::apply(&mut client, &table).await.expect("a new schema");
+        schema::apply(&mut client, &table)
+            .await
+            .expect("a new schema");
         Self {
             url: url.to_owned(),
             outbox: Outbox::of(table.clone()),
@@ -57,10 +59,16 @@ impl Fresh {
         receipts
     }
 
-    /// Fills the table into a statement of a test: `{outbox}`.
+    /// Fills the table into a statement of a test: `{outbox}`, and what belongs to it:
+    /// `{outbox:relay}`, `{outbox:audit}`, `{outbox:archive}`.
     pub fn sql(&self, sql: &str) -> String {
-        let table = format!("\"{}\".\"{}\"", self.table.schema(), self.table.name());
-        sql.replace("{outbox}", &table)
+        let (schema, name) = (self.table.schema(), self.table.name());
+        let mut sql = sql.replace("{outbox}", &format!("\"{schema}\".\"{name}\""));
+        for part in ["relay", "audit", "archive"] {
+            let full = format!("\"{schema}\".\"{name}_{part}\"");
+            sql = sql.replace(&format!("{{outbox:{part}}}"), &full);
+        }
+        sql
     }
 }
 

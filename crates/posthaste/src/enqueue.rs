@@ -5,6 +5,7 @@
 //! is handed a transaction, never a bare connection.
 
 mod check;
+mod json;
 mod row;
 
 #[cfg(feature = "deadpool")]
@@ -47,12 +48,14 @@ pub struct Outbox(Arc<Inner>);
 #[derive(Clone)]
 struct Inner {
     table: Table,
+    name: Arc<str>,
     topics: TopicRule,
     payload_limit: usize,
     trace: Option<fn() -> Option<TraceContext>>,
     enqueue: String,
     enqueue_all: String,
     enqueue_once: String,
+    enqueue_all_once: String,
 }
 
 /// What became of a message.
@@ -223,6 +226,8 @@ impl Outbox {
             enqueue: table.render(include_str!("../sql/postgres/enqueue.sql")),
             enqueue_all: table.render(include_str!("../sql/postgres/enqueue_all.sql")),
             enqueue_once: table.render(include_str!("../sql/postgres/enqueue_once.sql")),
+            enqueue_all_once: table.render(include_str!("../sql/postgres/enqueue_all_once.sql")),
+            name: table.to_string().into(),
             table,
             topics: TopicRule::default(),
             payload_limit: DEFAULT_PAYLOAD_LIMIT,
@@ -262,14 +267,11 @@ impl Outbox {
         message: &Message,
     ) -> Result<Receipt, EnqueueError> {
         let row = self.row(message)?;
-        let receipts = if row.may_exist() {
-            let rows = Rows::from_iter([row]);
-            let sql = &self.0.enqueue_once;
-            transaction.run(Statement::Many { sql, rows: &rows }).await?
-        } else {
-            let sql = &self.0.enqueue;
-            transaction.run(Statement::One { sql, row: &row }).await?
+        let sql = match row.may_exist() {
+            true => &self.0.enqueue_once,
+            false => &self.0.enqueue,
         };
+        let receipts = transaction.run(Statement::One { sql, row: &row }).await?;
         let receipt = *self.answered(&receipts, 1)?.first().expect("one receipt");
         self.count(std::iter::once((message, receipt)));
         Ok(receipt)
@@ -294,18 +296,19 @@ impl Outbox {
             may_exist |= row.may_exist();
             rows.push(row);
         }
-        let sql = if may_exist {
-            &self.0.enqueue_once
-        } else {
-            &self.0.enqueue_all
+        let sql = match may_exist {
+            true => &self.0.enqueue_all_once,
+            false => &self.0.enqueue_all,
         };
-        let receipts = transaction.run(Statement::Many { sql, rows: &rows }).await?;
+        let receipts = transaction
+            .run(Statement::Many { sql, rows: &rows })
+            .await?;
         self.answered(&receipts, messages.len())?;
         self.count(messages.iter().zip(receipts.iter().copied()));
         Ok(receipts)
     }
 
-    fn row(&self, message: &Message) -> Result<Row, EnqueueError> {
+    pub(crate) fn row(&self, message: &Message) -> Result<Row, EnqueueError> {
         let trace = match (&message.trace, self.0.trace) {
             (None, Some(current)) => current(),
             (trace, _) => trace.clone(),
@@ -333,15 +336,15 @@ impl Outbox {
         ))
     }
 
-    fn count<'m>(&self, enqueued: impl Iterator<Item = (&'m Message, Receipt)>) {
-        let table = self.0.table.to_string();
+    pub(crate) fn count<'m>(&self, enqueued: impl Iterator<Item = (&'m Message, Receipt)>) {
+        let table = &self.0.name;
         for (message, receipt) in enqueued {
             if receipt.new {
                 metrics::counter!("outbox_enqueue_total", "table" => table.clone(), "topic" => message.topic.clone())
                     .increment(1);
             }
             tracing::debug!(
-                table, topic = message.topic, id = %receipt.id, sequence = receipt.sequence,
+                %table, topic = message.topic, id = %receipt.id, sequence = receipt.sequence,
                 new = receipt.new, "enqueued"
             );
         }

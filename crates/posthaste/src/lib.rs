@@ -6,20 +6,26 @@
 //!
 //! The modules follow an event: [`Message`] → [`Outbox::enqueue`] → [`store`] → clean.
 
+mod aggregate;
 mod enqueue;
 mod event;
+mod inbox;
 mod message;
+#[cfg(feature = "opentelemetry")]
+mod opentelemetry;
 pub mod schema;
 pub mod store;
 mod table;
 mod topic;
 
+pub use aggregate::{Recorded, Saved};
 #[cfg(feature = "tokio-postgres")]
 pub use enqueue::Prepared;
 pub use enqueue::{
     DEFAULT_PAYLOAD_LIMIT, EnqueueError, Outbox, Receipt, Row, Rows, Statement, Transaction,
 };
 pub use event::{DeadReason, Event, Lease, Record, Status};
+pub use inbox::{Inbox, InboxError, Once};
 pub use message::{Message, Payload, TraceContext};
 pub use store::{Store, StoreError};
 pub use table::{Table, TableError};

@@ -85,8 +85,8 @@ pub struct Message {
 impl Message {
     /// A message whose payload is this value as JSON.
     pub fn json(topic: impl Into<String>, value: &impl Serialize) -> Result<Self, EnqueueError> {
-        let text =
-            serde_json::to_string(value).map_err(|error| EnqueueError::JsonInvalid(error.into()))?;
+        let text = serde_json::to_string(value)
+            .map_err(|error| EnqueueError::JsonInvalid(error.into()))?;
         Ok(Self::new(topic, "application/json", Payload::Json(text)))
     }
 

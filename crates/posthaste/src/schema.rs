@@ -8,7 +8,7 @@ mod apply;
 
 use sha2::{Digest, Sha256};
 
-use crate::table::Table;
+use crate::table::{Table, literal, quote};
 
 #[cfg(feature = "postgres")]
 pub use apply::{apply, apply_inbox, check, check_inbox, notify};
@@ -51,6 +51,8 @@ pub struct Roles {
     pub relay: String,
     /// May look, but sees no payload.
     pub reader: String,
+    /// May look, redeliver and discard.
+    pub operator: String,
 }
 
 impl Default for Roles {
@@ -59,6 +61,7 @@ impl Default for Roles {
             producer: "posthaste_producer".to_owned(),
             relay: "posthaste_relay".to_owned(),
             reader: "posthaste_reader".to_owned(),
+            operator: "posthaste_operator".to_owned(),
         }
     }
 }
@@ -75,21 +78,35 @@ pub fn inbox_sql(table: &Table) -> String {
     INBOX.script(table)
 }
 
-/// Roles with the least privileges that producers, relays and readers need, as SQL.
+/// Roles with the least privileges that producers, relays, readers and operators need, as SQL.
+///
+/// Roles that do not exist are created, without login: grant them to those who log in.
 pub fn roles_sql(table: &Table, roles: &Roles) -> String {
-    let mut sql = table.render(include_str!("../sql/postgres/roles.sql"));
-    for (place, role) in [
-        ("producer", &roles.producer),
-        ("relay", &roles.relay),
-        ("reader", &roles.reader),
-    ] {
-        let quoted = format!("\"{}\"", role.replace('"', "\"\""));
-        let literal = format!("'{}'", quoted.replace('\'', "''"));
-        sql = sql
-            .replace(&format!("{{{place}:literal}}"), &literal)
-            .replace(&format!("{{{place}}}"), &quoted);
-    }
-    sql
+    let role = |name: &str| match name {
+        "producer" => Some(&roles.producer),
+        "relay" => Some(&roles.relay),
+        "reader" => Some(&roles.reader),
+        "operator" => Some(&roles.operator),
+        _ => None,
+    };
+    table.render_with(
+        include_str!("../sql/postgres/roles.sql"),
+        |place| match place.split_once(':') {
+            Some(("create", name)) => Some(create_role(role(name)?)),
+            Some(_) => None,
+            None => Some(quote(role(place)?)),
+        },
+    )
+}
+
+/// The statement that makes a role, unless there is one.
+fn create_role(name: &str) -> String {
+    let name = quote(name);
+    let body = format!(
+        "begin if to_regrole({}) is null then create role {name} nologin; end if; end",
+        literal(&name)
+    );
+    format!("do {}", literal(&body))
 }
 
 impl Structure {

@@ -57,6 +57,10 @@ impl Table {
                 (first, second)
             }
         };
+        // It would end the quoting of the functions that belong to an outbox.
+        if schema.contains("$$") || name.contains("$$") {
+            return Err(refuse("two dollar signs in a row are not allowed"));
+        }
         if schema.len() > SCHEMA_LIMIT {
             return Err(refuse("a schema name has at most 63 bytes"));
         }
@@ -84,6 +88,15 @@ impl Table {
     /// after it, `{name:due}` the same without its schema, `{schema}` the schema,
     /// and `{literal}` the name as a string.
     pub(crate) fn render(&self, sql: &str) -> String {
+        self.render_with(sql, |_| None)
+    }
+
+    /// The same, with further placeholders. What is filled in is not looked at again.
+    pub(crate) fn render_with(
+        &self,
+        sql: &str,
+        further: impl Fn(&str) -> Option<String>,
+    ) -> String {
         let schema = quote(&self.schema);
         let mut out = String::with_capacity(sql.len() + 256);
         let mut rest = sql;
@@ -91,18 +104,19 @@ impl Table {
             out.push_str(&rest[..start]);
             rest = &rest[start..];
             let filled = rest.find('}').and_then(|end| {
-                let text = match rest[1..end].split_once(':') {
-                    None => match &rest[1..end] {
+                let place = &rest[1..end];
+                let text = match place.split_once(':') {
+                    None => match place {
                         "outbox" => format!("{schema}.{}", quote(&self.name)),
                         "schema" => schema.clone(),
-                        "literal" => format!("'{}'", self.to_string().replace('\'', "''")),
-                        _ => return None,
+                        "literal" => literal(&self.to_string()),
+                        other => further(other)?,
                     },
                     Some(("outbox", suffix)) => {
                         format!("{schema}.{}", quote(&format!("{}_{suffix}", self.name)))
                     }
                     Some(("name", suffix)) => quote(&format!("{}_{suffix}", self.name)),
-                    Some(_) => return None,
+                    Some(_) => further(place)?,
                 };
                 Some((text, end))
             });
@@ -153,7 +167,13 @@ fn part(text: &str) -> Result<(String, &str), &'static str> {
     }
 }
 
-fn quote(identifier: &str) -> String {
+/// Text as a string of SQL.
+pub(crate) fn literal(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
+/// A name as an identifier of SQL.
+pub(crate) fn quote(identifier: &str) -> String {
     format!("\"{}\"", identifier.replace('"', "\"\""))
 }
 
@@ -232,6 +252,7 @@ mod tests {
             "\"nul\0\"",
             "naïve",
             "a--b",
+            "\"a$$; drop table x; --\"",
             &long,
         ] {
             let error = Table::parse(text).unwrap_err();

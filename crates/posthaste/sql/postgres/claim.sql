@@ -21,7 +21,7 @@ set status      = case when e.attempts < $4::integer then 'processing' else 'dea
     attempts    = case when e.attempts < $4 then e.attempts + 1 else e.attempts end,
     lease_owner = case when e.attempts < $4 then $3::uuid end,
     lease_until = case when e.attempts < $4 then clock_timestamp() + make_interval(secs => $2::float8) end,
-    lease_epoch = e.lease_epoch + 1,
+    lease_epoch = least(e.lease_epoch, 9223372036854775806) + 1,
     dead_at     = case when e.attempts < $4 then null else clock_timestamp() end,
     dead_reason = case when e.attempts < $4 then null when e.lease_owner is null then 'exhausted' else 'crashed' end,
     updated_at  = clock_timestamp()

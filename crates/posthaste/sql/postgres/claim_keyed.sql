@@ -1,11 +1,13 @@
 -- claim_keyed: lease due events, oldest first, those of one key only in sequence.
 -- $1 to $11 as in claim, $12 how many due events to look at, $13 block, park or skip.
 --
--- A key's event may go if every live event before it in the key goes with it. That is looked at
--- twice: before locking, so that blocked keys do not fill the batch (barrier), and after it, as
--- another relay may have locked some of them (gap).
+-- Of each key, what goes is a run from its first live event on, up to its barrier: the first event
+-- that cannot go now, as it is leased, due later, not among what was seen, or dead and to block.
+-- Runs are looked for before locking, so that blocked keys do not fill the batch, and looked at
+-- again after it, as another relay may have locked a part of one (gap).
 with seen as materialized (
-  select ctid as place, next_attempt_at, sequence, ordering_key
+  select ctid as place, xmin as version, next_attempt_at, sequence, ordering_key,
+         lease_owner is null or lease_until < now() or lease_owner = any ($11::uuid[]) as is_free
   from {outbox}
   where delivered_at is null and dead_at is null
     and next_attempt_at <= now()
@@ -17,41 +19,68 @@ with seen as materialized (
   order by next_attempt_at, sequence
   limit $12
 ), keys as materialized (
-  select ordering_key, max(sequence) as last from seen where ordering_key is not null group by ordering_key
-), barriers as materialized (
-  select keys.ordering_key, barrier.sequence, barrier.is_dead
+  select ordering_key, max(sequence) as last, array_agg(place) as places, array_agg(version) as versions,
+         array_agg(turn) as turns, array_agg(sequence) as sequences
+  from (
+    -- A head that was retried is due later than its followers, and yet its turn comes first.
+    select *, max(next_attempt_at) over (partition by ordering_key order by sequence) as turn
+    from seen
+    where ordering_key is not null and is_free
+  ) free
+  group by ordering_key
+), ready as materialized (
+  select place, version, next_attempt_at as turn, sequence, ordering_key, false as parked
+  from seen
+  where ordering_key is null and is_free
+  union all
+  -- Arrays in place of a join: there may be as many keys as events.
+  select event.place, event.version, event.turn, event.sequence, keys.ordering_key,
+         death.sequence is not null and event.sequence > death.sequence
   from keys
-  cross join lateral (
-    select e.sequence, e.dead_at is not null as is_dead
+  left join lateral (
+    select e.sequence
     from {outbox} e
     where e.ordering_key = keys.ordering_key and e.sequence <= keys.last and e.delivered_at is null
       and case
-            when e.dead_at is not null then $13::text <> 'skip' and e.dead_reason <> 'discarded'
-            else e.next_attempt_at > now()
-              or (e.lease_owner is not null and e.lease_until >= now() and e.lease_owner <> all ($11::uuid[]))
+            when e.dead_at is not null then $13::text = 'block' and e.dead_reason <> 'discarded'
+            -- One that has no attempt left dies of this claim, before those that follow it go.
+            when e.ctid in (select place from seen where is_free) then $13 = 'block' and e.attempts >= $4::integer
+            else true
           end
     order by e.sequence
     limit 1
-  ) barrier
+  ) barrier on true
+  left join lateral (
+    select e.sequence
+    from {outbox} e
+    where $13 = 'park'
+      and e.ordering_key = keys.ordering_key and e.sequence <= keys.last and e.delivered_at is null
+      and case when e.dead_at is not null then e.dead_reason <> 'discarded' else e.attempts >= $4 end
+    order by e.sequence
+    limit 1
+  ) death on true
+  cross join lateral unnest(keys.places, keys.versions, keys.turns, keys.sequences)
+    as event (place, version, turn, sequence)
+  where barrier.sequence is null or event.sequence <= barrier.sequence
 ), locked as materialized (
-  select e.ctid as place, e.id, e.ordering_key, e.sequence, barriers.is_dead is true as parked
-  from seen
-  join {outbox} e on e.ctid = seen.place
-  left join barriers on barriers.ordering_key = seen.ordering_key and barriers.sequence < seen.sequence
-  where (e.lease_owner is null or e.lease_until < now() or e.lease_owner = any ($11))
-    and (barriers.sequence is null or ($13 = 'park' and barriers.is_dead))
-  order by seen.next_attempt_at, seen.sequence
+  select e.ctid as place, e.id, ready.ordering_key, ready.sequence, ready.parked
+  from ready
+  -- The very version that was seen: what has changed since then may not be what its followers wait for.
+  join {outbox} e on e.ctid = ready.place and e.xmin = ready.version
+  order by ready.turn, ready.sequence
   limit $1
   for update of e skip locked
 ), gaps as materialized (
   select keys.ordering_key, gap.sequence
-  from keys
+  from (
+    select ordering_key, max(sequence) as last from locked where ordering_key is not null group by ordering_key
+  ) keys
   cross join lateral (
     select e.sequence
     from {outbox} e
-    where e.ordering_key = keys.ordering_key and e.sequence <= keys.last
+    where e.ordering_key = keys.ordering_key and e.sequence < keys.last
       and e.delivered_at is null and e.dead_at is null
-      and e.id <> all (array (select id from locked))
+      and e.id not in (select id from locked)
     order by e.sequence
     limit 1
   ) gap
@@ -67,7 +96,7 @@ with seen as materialized (
       lease_owner = case when e.attempts < $4 and not due.parked then $3::uuid end,
       lease_until = case when e.attempts < $4 and not due.parked
                       then clock_timestamp() + make_interval(secs => $2::float8) end,
-      lease_epoch = e.lease_epoch + 1,
+      lease_epoch = least(e.lease_epoch, 9223372036854775806) + 1,
       dead_at     = case when e.attempts < $4 and not due.parked then null else clock_timestamp() end,
       dead_reason = case
                       when due.parked then 'parked'

@@ -13,5 +13,5 @@ with delivered as materialized (
   for update skip locked
 )
 delete from {outbox} e
-using (select place from delivered union all select place from dead) old
+using (select place from delivered union all select place from dead limit $3) old
 where e.ctid = old.place

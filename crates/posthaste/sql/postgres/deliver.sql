@@ -4,4 +4,4 @@ set status = 'delivered', delivered_at = clock_timestamp(), updated_at = clock_t
     lease_owner = null, lease_until = null, last_error = null
 from unnest($1::uuid[], $2::uuid[], $3::bigint[]) as s (owner, id, epoch)
 where e.id = s.id and e.lease_owner = s.owner and e.lease_epoch = s.epoch
-returning e.id
+returning e.id, e.lease_epoch

@@ -2,4 +2,4 @@
 delete from {outbox} e
 using unnest($1::uuid[], $2::uuid[], $3::bigint[]) as s (owner, id, epoch)
 where e.id = s.id and e.lease_owner = s.owner and e.lease_epoch = s.epoch
-returning e.id
+returning e.id, e.lease_epoch

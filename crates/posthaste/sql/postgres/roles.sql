@@ -1,16 +1,16 @@
 -- roles: what each part of a system may do to an outbox, and nothing else.
--- Grant {producer} to services, {relay} to relays, {reader} to people and dashboards.
-do $$ begin
-  if to_regrole({producer:literal}) is null then create role {producer} nologin; end if;
-  if to_regrole({relay:literal}) is null then create role {relay} nologin; end if;
-  if to_regrole({reader:literal}) is null then create role {reader} nologin; end if;
-end $$;
+-- Grant the producer to services, the relay to relays, the reader to dashboards and the
+-- operator to people on call.
+{create:producer};
+{create:relay};
+{create:reader};
+{create:operator};
 
 revoke all on {outbox}, {outbox:relay}, {outbox:audit}, {outbox:archive} from public;
-revoke all on {outbox}, {outbox:relay}, {outbox:audit}, {outbox:archive} from {producer}, {relay}, {reader};
+revoke all on {outbox}, {outbox:relay}, {outbox:audit}, {outbox:archive} from {producer}, {relay}, {reader}, {operator};
 revoke all on function {outbox:enqueue}, {outbox:existing} from public;
-grant usage on schema {schema} to {producer}, {relay}, {reader};
-grant select on {schema}.posthaste_migrations to {producer}, {relay}, {reader};
+grant usage on schema {schema} to {producer}, {relay}, {reader}, {operator};
+grant select on {schema}.posthaste_migrations to {producer}, {relay}, {reader}, {operator};
 
 -- A producer adds events, and is told which event it met. It sees no payload and changes nothing.
 grant insert
@@ -36,3 +36,13 @@ grant select
    ordering_key, dedupe_key, content_type, traceparent, tracestate, last_error, dead_reason)
   on {outbox} to {reader};
 grant select on {outbox:relay}, {outbox:audit} to {reader};
+
+-- An operator brings events back and gives them up, each time with an entry in the audit log,
+-- which can only be added to. To enqueue a delivered event anew is to copy what it says.
+grant select on {outbox}, {outbox:relay} to {operator};
+grant update (status, attempts, next_attempt_at, dead_at, dead_reason, updated_at) on {outbox} to {operator};
+grant insert
+  (namespace, topic, tenant_id, aggregate_type, aggregate_id, event_type, ordering_key,
+   headers, content_type, payload, payload_bytes, traceparent, tracestate)
+  on {outbox} to {operator};
+grant select, insert on {outbox:audit} to {operator};

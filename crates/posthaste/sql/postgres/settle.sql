@@ -16,4 +16,4 @@ set status          = case s.verdict when 'dead' then 'dead' else 'pending' end,
 from unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::text[], $5::float8[], $6::text[], $7::text[])
   as s (owner, id, epoch, verdict, delay, reason, error)
 where e.id = s.id and e.lease_owner = s.owner and e.lease_epoch = s.epoch
-returning e.id
+returning e.id, e.lease_epoch

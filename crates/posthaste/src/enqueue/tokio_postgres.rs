@@ -135,14 +135,15 @@ impl Transaction for &PgTransaction<'_> {
 /// ```
 #[derive(Debug, Clone)]
 pub struct Prepared {
-    one: tokio_postgres::Statement,
-    all: tokio_postgres::Statement,
-    once: tokio_postgres::Statement,
-    once_sql: String,
+    /// Each with its text.
+    statements: [(String, tokio_postgres::Statement); 4],
 }
 
 /// A transaction on the connection where an outbox was prepared.
-#[allow(missing_debug_implementations, reason = "a transaction of tokio-postgres has none")]
+#[allow(
+    missing_debug_implementations,
+    reason = "a transaction of tokio-postgres has none"
+)]
 pub struct PreparedTransaction<'a, 'c> {
     prepared: &'a Prepared,
     transaction: &'a PgTransaction<'c>,
@@ -151,18 +152,17 @@ pub struct PreparedTransaction<'a, 'c> {
 impl Outbox {
     /// Prepares this outbox's statements on a connection.
     pub async fn prepare(&self, client: &Client) -> Result<Prepared, EnqueueError> {
-        let prepare = |sql, types| client.prepare_typed(sql, types);
+        let prepare = async |sql: &String, types: &[Type]| {
+            let prepared = client.prepare_typed(sql, types).await;
+            Ok((sql.clone(), prepared.map_err(EnqueueError::database)?))
+        };
         Ok(Prepared {
-            one: prepare(&self.0.enqueue, &ONE)
-                .await
-                .map_err(EnqueueError::database)?,
-            all: prepare(&self.0.enqueue_all, &MANY)
-                .await
-                .map_err(EnqueueError::database)?,
-            once: prepare(&self.0.enqueue_once, &MANY)
-                .await
-                .map_err(EnqueueError::database)?,
-            once_sql: self.0.enqueue_once.clone(),
+            statements: [
+                prepare(&self.0.enqueue, &ONE).await?,
+                prepare(&self.0.enqueue_once, &ONE).await?,
+                prepare(&self.0.enqueue_all, &MANY).await?,
+                prepare(&self.0.enqueue_all_once, &MANY).await?,
+            ],
         })
     }
 }
@@ -179,12 +179,19 @@ impl Prepared {
 
 impl Transaction for PreparedTransaction<'_, '_> {
     async fn run(self, statement: Statement<'_>) -> Result<Vec<Receipt>, EnqueueError> {
-        let (prepared, values) = match statement {
-            Statement::One { row, .. } => (&self.prepared.one, one(row)),
-            Statement::Many { sql, rows } if sql == self.prepared.once_sql => {
-                (&self.prepared.once, many(rows))
-            }
-            Statement::Many { rows, .. } => (&self.prepared.all, many(rows)),
+        let (sql, values) = match statement {
+            Statement::One { sql, row } => (sql, one(row)),
+            Statement::Many { sql, rows } => (sql, many(rows)),
+        };
+        let prepared = self
+            .prepared
+            .statements
+            .iter()
+            .find(|(text, _)| text == sql);
+        let Some((_, prepared)) = prepared else {
+            return Err(EnqueueError::Database(
+                "the outbox was prepared for another table".into(),
+            ));
         };
         receipts(GenericClient::query(self.transaction, prepared, &values).await)
     }

@@ -3,7 +3,7 @@
 use tokio_postgres::{Client, GenericClient};
 
 use super::{INBOX, MIGRATIONS_TABLE, Migration, OUTBOX, SchemaError, Structure};
-use crate::table::Table;
+use crate::table::{Table, literal, quote};
 
 /// Makes the outbox, or brings it up to date. Safe to call at every start, and from many
 /// processes at once. Gives back the version that it is at.
@@ -59,10 +59,7 @@ impl Structure {
             .await
             .map_err(failed)?;
         transaction
-            .batch_execute(&table.render(&format!(
-                "do $$ begin if to_regnamespace({}) is null then create schema {{schema}}; end if; end $$;",
-                literal(&table.render("{schema}"))
-            )))
+            .batch_execute(&create_schema(table))
             .await
             .map_err(failed)?;
         if !has_migrations(&transaction, table).await? {
@@ -169,6 +166,8 @@ const INDEX_EXISTS: &str = "select exists (select from pg_class c join pg_namesp
      join pg_index i on i.indexrelid = c.oid where n.nspname = $1 and c.relname = $2 and i.indisvalid)";
 const FUNCTION_EXISTS: &str = "select exists (select from pg_proc p join pg_namespace n on n.oid = p.pronamespace \
      where n.nspname = $1 and p.proname = $2)";
+const CONSTRAINT_EXISTS: &str = "select exists (select from pg_constraint c join pg_namespace n on n.oid = c.connamespace \
+     where n.nspname = $1 and c.conname = $2 and c.convalidated)";
 
 impl Migration {
     /// What the statements of this migration create.
@@ -201,10 +200,32 @@ impl Migration {
                 definition: table.render(&rest[..length]),
                 exists,
             });
+            if kind == "table" {
+                objects.extend(constraints(&rest[..length], placeholder, table));
+            }
             rest = &rest[length..];
         }
         objects
     }
+}
+
+/// The constraints that a `create table` names.
+fn constraints<'s>(create: &'s str, of: &'s str, table: &Table) -> impl Iterator<Item = Object> {
+    let body = create.split_once("(\n").map_or("", |(_, body)| body);
+    let body = body.split("\n)").next().unwrap_or(body);
+    body.split(",\n").filter_map(move |item| {
+        let (suffix, rule) = item
+            .trim()
+            .strip_prefix("constraint {name:")?
+            .split_once("} ")?;
+        let add = format!("alter table {of} add constraint {{name:{suffix}}} {rule};");
+        Some(Object {
+            kind: "constraint",
+            name: format!("{}_{suffix}", table.name()),
+            definition: table.render(&add),
+            exists: CONSTRAINT_EXISTS,
+        })
+    })
 }
 
 async fn has_migrations(client: &impl GenericClient, table: &Table) -> Result<bool, SchemaError> {
@@ -215,8 +236,14 @@ async fn has_migrations(client: &impl GenericClient, table: &Table) -> Result<bo
         .map_err(|error| database(table, error))
 }
 
-fn literal(text: &str) -> String {
-    format!("'{}'", text.replace('\'', "''"))
+/// Not `create schema if not exists`: that needs the right to create one even where it exists.
+fn create_schema(table: &Table) -> String {
+    let schema = quote(table.schema());
+    let body = format!(
+        "begin if to_regnamespace({}) is null then create schema {schema}; end if; end",
+        literal(&schema)
+    );
+    format!("do {};", literal(&body))
 }
 
 fn database(table: &Table, error: tokio_postgres::Error) -> SchemaError {
@@ -230,10 +257,68 @@ fn database(table: &Table, error: tokio_postgres::Error) -> SchemaError {
 mod tests {
     use super::*;
 
+    /// The outbox as a later version may have it.
+    const LATER: Structure = Structure {
+        migrations: &[
+            Migration {
+                version: 1,
+                name: "outbox",
+                sql: OUTBOX.migrations[0].sql,
+            },
+            Migration {
+                version: 2,
+                name: "more",
+                sql: "-- More.\ncreate table {outbox:more} (id integer);\n",
+            },
+        ],
+    };
+
+    #[tokio::test]
+    async fn an_older_schema_is_told_and_brought_up_to_date() {
+        let url = posthaste_testkit::server::postgres_url();
+        let (mut client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls)
+            .await
+            .unwrap();
+        tokio::spawn(connection);
+        let name = format!("t{}.outbox", uuid::Uuid::new_v4().simple());
+        let table = Table::parse(&name).unwrap();
+        OUTBOX.apply(&mut client, &table).await.unwrap();
+        let older = LATER.check(&client, &table).await.unwrap_err();
+        assert!(
+            matches!(
+                older,
+                SchemaError::Older {
+                    found: 1,
+                    needed: 2,
+                    ..
+                }
+            ),
+            "{older}"
+        );
+        assert!(older.to_string().contains("posthaste migrate"), "{older}");
+        assert_eq!(LATER.apply(&mut client, &table).await.unwrap(), 2);
+        LATER.check(&client, &table).await.unwrap();
+        let newer = OUTBOX.check(&client, &table).await.unwrap_err();
+        assert_eq!(newer.code(), "schema.newer");
+    }
+
     #[test]
     fn every_object_of_a_migration_is_known() {
         let table = Table::parse("shop.orders").unwrap();
         let objects = OUTBOX.migrations[0].objects(&table);
+        let (constraints, objects): (Vec<Object>, Vec<Object>) = objects
+            .into_iter()
+            .partition(|object| object.kind == "constraint");
+        let written = OUTBOX.migrations[0]
+            .sql
+            .matches("  constraint {name:")
+            .count();
+        assert_eq!(constraints.len(), written);
+        for constraint in constraints {
+            let (open, close) = ('(', ')');
+            let count = |c| constraint.definition.matches(c).count();
+            assert_eq!(count(open), count(close), "{}", constraint.definition);
+        }
         let names: Vec<&str> = objects.iter().map(|object| object.name.as_str()).collect();
         assert_eq!(
             names,
@@ -253,7 +338,11 @@ mod tests {
                 "orders_notify",
             ]
         );
-        assert!(objects[1].definition.starts_with("create index \"orders_due\""));
+        assert!(
+            objects[1]
+                .definition
+                .starts_with("create index \"orders_due\"")
+        );
         assert!(objects[11].definition.ends_with("end $$;"));
     }
 }

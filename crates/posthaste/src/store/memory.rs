@@ -1,1 +1,399 @@
-//! The reference store: the contract in plain code, for tests and for reading.
+//! The store in memory: the reference that says, in plain code, what every store does.
+//!
+//! For tests, and for trying a relay without a database. Nothing survives the process, and
+//! nothing is fast: each operation may look at every event. It reads the time through one
+//! function, which a test may replace.
+
+mod claim;
+mod rows;
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::time::{Duration, SystemTime};
+
+use async_trait::async_trait;
+use tokio::sync::Notify;
+use uuid::Uuid;
+
+use self::rows::{Rows, State};
+use super::{
+    Act, Claim, Claimed, Clean, Filter, Settled, Settlement, Stats, Store, StoreError, Verdict,
+};
+use crate::enqueue::{EnqueueError, Outbox, Receipt};
+use crate::event::{Lease, Record, Status};
+use crate::message::Message;
+use crate::table::Table;
+
+/// An outbox in memory, as one relay sees it. [`Memory::relay`] gives another relay on the
+/// same outbox; one that is dropped is gone, as if its process had been killed.
+pub struct Memory {
+    outbox: Arc<Shared>,
+    /// What this relay found out about others.
+    gone: Mutex<HashSet<Uuid>>,
+    owner: Mutex<Uuid>,
+    woken: Arc<Notify>,
+}
+
+struct Shared {
+    outbox: Outbox,
+    table: Arc<Table>,
+    clock: Box<dyn Fn() -> SystemTime + Send + Sync>,
+    contents: Mutex<Contents>,
+}
+
+/// All that the database would hold.
+#[derive(Default)]
+struct Contents {
+    rows: Rows,
+    archive: Vec<Record>,
+    audit: Vec<Audit>,
+    /// Relays that leased something, and whether they are still there.
+    relays: BTreeMap<Uuid, bool>,
+    leader: Option<Uuid>,
+    listeners: Vec<Weak<Notify>>,
+}
+
+/// What an operator did to one event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Audit {
+    /// When.
+    pub at: SystemTime,
+    /// Who.
+    pub actor: String,
+    /// What: `redeliver` or `discard`.
+    pub act: &'static str,
+    /// To which event.
+    pub event_id: Uuid,
+    /// The topic of the event.
+    pub topic: String,
+    /// Why.
+    pub why: String,
+}
+
+impl Memory {
+    /// An empty outbox of this name.
+    pub fn new(table: Table) -> Self {
+        Self::with_clock(table, SystemTime::now)
+    }
+
+    /// An empty outbox of this name that asks this function for the time.
+    pub fn with_clock(
+        table: Table,
+        clock: impl Fn() -> SystemTime + Send + Sync + 'static,
+    ) -> Self {
+        Self::on(Arc::new(Shared {
+            table: Arc::new(table.clone()),
+            outbox: Outbox::of(table),
+            clock: Box::new(clock),
+            contents: Mutex::default(),
+        }))
+    }
+
+    fn on(outbox: Arc<Shared>) -> Self {
+        let woken = Arc::new(Notify::new());
+        let memory = Self {
+            outbox,
+            gone: Mutex::default(),
+            owner: Mutex::new(Uuid::new_v4()),
+            woken,
+        };
+        let listener = Arc::downgrade(&memory.woken);
+        memory.contents().listeners.push(listener);
+        memory
+    }
+
+    /// Another relay on the same outbox.
+    pub fn relay(&self) -> Self {
+        Self::on(self.outbox.clone())
+    }
+
+    /// Enqueues messages, all or none, with the checks of [`Outbox`] and as idempotently.
+    pub fn enqueue(&self, messages: &[Message]) -> Result<Vec<Receipt>, EnqueueError> {
+        let rows = messages
+            .iter()
+            .map(|message| self.outbox.outbox.row(message))
+            .collect::<Result<Vec<_>, _>>()?;
+        let now = self.now();
+        let mut contents = self.contents();
+        let receipts: Vec<Receipt> = rows
+            .into_iter()
+            .map(|row| contents.rows.enqueue(row, now))
+            .collect();
+        contents
+            .listeners
+            .retain(|listener| listener.strong_count() > 0);
+        for listener in contents.listeners.iter().filter_map(Weak::upgrade) {
+            listener.notify_one();
+        }
+        drop(contents);
+        self.outbox
+            .outbox
+            .count(messages.iter().zip(receipts.iter().copied()));
+        Ok(receipts)
+    }
+
+    /// What operators did, oldest first.
+    pub fn audit(&self) -> Vec<Audit> {
+        self.contents().audit.clone()
+    }
+
+    /// What the cleaner moved to the archive, in that order.
+    pub fn archive(&self) -> Vec<Record> {
+        self.contents().archive.clone()
+    }
+
+    fn now(&self) -> SystemTime {
+        (self.outbox.clock)()
+    }
+
+    fn contents(&self) -> MutexGuard<'_, Contents> {
+        self.outbox.contents.lock().expect("not poisoned")
+    }
+
+    /// Is known to others as an owner from now on, and gives back as whom.
+    fn be_present(&self, contents: &mut Contents) -> Uuid {
+        let owner = self.owner();
+        contents.relays.insert(owner, true);
+        owner
+    }
+
+    /// Is gone, which others find out when they look.
+    fn be_gone(&self) {
+        let owner = self.owner();
+        // Also while a test that failed unwinds.
+        let Ok(mut contents) = self.outbox.contents.lock() else {
+            return;
+        };
+        if contents.leader == Some(owner) {
+            contents.leader = None;
+        }
+        if let Some(present) = contents.relays.get_mut(&owner) {
+            *present = false;
+        }
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        self.be_gone();
+    }
+}
+
+impl Contents {
+    /// Forgets owners that hold no lease any more.
+    fn forget(&mut self, owners: &[Uuid]) {
+        for owner in owners {
+            if !self.rows.iter().any(|row| row.is_leased_by(*owner)) {
+                self.relays.remove(owner);
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Store for Memory {
+    fn table(&self) -> &Table {
+        &self.outbox.table
+    }
+
+    fn owner(&self) -> Uuid {
+        *self.owner.lock().expect("not poisoned")
+    }
+
+    async fn claim(&self, claim: &Claim) -> Result<Claimed, StoreError> {
+        let now = self.now();
+        let gone = self.gone.lock().expect("not poisoned").clone();
+        let mut contents = self.contents();
+        let relay = claim::Relay {
+            table: &self.outbox.table,
+            owner: self.be_present(&mut contents),
+            gone,
+        };
+        Ok(claim::claim(&mut contents.rows, claim, &relay, now))
+    }
+
+    async fn settle(&self, settlements: &[Settlement]) -> Result<Settled, StoreError> {
+        let now = self.now();
+        let mut contents = self.contents();
+        let mut settled = Settled::default();
+        for Settlement { lease, verdict } in settlements {
+            let Some(row) = contents.rows.leased(lease) else {
+                settled.lost.push(*lease);
+                continue;
+            };
+            row.updated_at = now;
+            let clean = |error: &String| Some(error.replace('\0', "\u{fffd}"));
+            match verdict {
+                Verdict::Delivered { keep: false } => {
+                    let sequence = row.sequence;
+                    contents.rows.remove(sequence);
+                }
+                Verdict::Delivered { keep: true } => {
+                    row.state = State::Delivered { at: now };
+                    row.last_error = None;
+                }
+                Verdict::Retry { delay, error } => {
+                    row.state = State::Pending;
+                    row.next_attempt_at = now + *delay;
+                    row.last_error = clean(error);
+                }
+                Verdict::Dead { reason, error } => {
+                    row.state = State::Dead {
+                        at: now,
+                        reason: *reason,
+                    };
+                    row.last_error = clean(error);
+                }
+                Verdict::Release => {
+                    row.state = State::Pending;
+                    row.attempts -= 1;
+                }
+            }
+            settled.applied += 1;
+        }
+        Ok(settled)
+    }
+
+    async fn extend(&self, leases: &[Lease], lease: Duration) -> Result<Vec<Lease>, StoreError> {
+        let until = self.now() + lease;
+        let mut contents = self.contents();
+        let mut lost = Vec::new();
+        for lease in leases {
+            match contents.rows.leased(lease) {
+                Some(row) => {
+                    row.state = State::Processing {
+                        owner: lease.owner,
+                        until,
+                    }
+                }
+                None => lost.push(*lease),
+            }
+        }
+        Ok(lost)
+    }
+
+    async fn take_over(&self) -> Result<usize, StoreError> {
+        let mut contents = self.contents();
+        self.be_present(&mut contents);
+        let mut known = self.gone.lock().expect("not poisoned");
+        contents.forget(&known.iter().copied().collect::<Vec<_>>());
+        let gone: HashSet<Uuid> = contents
+            .relays
+            .iter()
+            .filter(|(_, present)| !**present)
+            .map(|(owner, _)| *owner)
+            .collect();
+        let new = gone.difference(&known).count();
+        *known = gone;
+        Ok(new)
+    }
+
+    async fn lead(&self) -> Result<bool, StoreError> {
+        let mut contents = self.contents();
+        let owner = self.be_present(&mut contents);
+        Ok(*contents.leader.get_or_insert(owner) == owner)
+    }
+
+    async fn leave(&self) -> Result<(), StoreError> {
+        self.be_gone();
+        // Only if it holds no lease: otherwise others are to see that it is gone.
+        self.contents().forget(&[self.owner()]);
+        // Others may have its leases by now: should it come back, then as somebody else.
+        *self.owner.lock().expect("not poisoned") = Uuid::new_v4();
+        Ok(())
+    }
+
+    async fn woken(&self) {
+        self.woken.notified().await;
+    }
+
+    async fn clean(&self, clean: &Clean) -> Result<u64, StoreError> {
+        let now = self.now();
+        let mut contents = self.contents();
+        let old = contents.rows.past_retention(clean, now);
+        for sequence in &old {
+            let removed = contents.rows.remove(*sequence);
+            if clean.archive {
+                contents.archive.extend(removed.map(|row| row.record()));
+            }
+        }
+        Ok(old.len() as u64)
+    }
+
+    async fn stats(&self) -> Result<Stats, StoreError> {
+        let now = self.now();
+        let age = |since: SystemTime| now.duration_since(since).unwrap_or_default();
+        let mut stats = Stats::default();
+        for row in self.contents().rows.iter() {
+            match row.status() {
+                Status::Pending => {
+                    stats.pending += 1;
+                    stats.oldest_pending = stats.oldest_pending.max(age(row.next_attempt_at));
+                }
+                Status::Processing => {
+                    stats.processing += 1;
+                    stats.stuck += u64::from(age(row.updated_at) > Duration::from_secs(300));
+                }
+                Status::Dead => stats.dead += 1,
+                Status::Delivered => {}
+            }
+        }
+        Ok(stats)
+    }
+
+    async fn list(&self, filter: &Filter, limit: u32) -> Result<Vec<Record>, StoreError> {
+        let contents = self.contents();
+        let wanted = contents.rows.iter().filter(|row| {
+            row.is_in(&filter.scope)
+                && filter.status.is_none_or(|status| row.status() == status)
+                && filter.after.is_none_or(|after| row.sequence > after)
+        });
+        Ok(wanted
+            .take(limit as usize)
+            .map(|row| row.record())
+            .collect())
+    }
+
+    async fn show(&self, id: Uuid) -> Result<Option<Record>, StoreError> {
+        Ok(self.contents().rows.by_id(id).map(|row| row.record()))
+    }
+
+    async fn redeliver(&self, ids: &[Uuid], act: &Act) -> Result<Vec<Uuid>, StoreError> {
+        let now = self.now();
+        let mut contents = self.contents();
+        let acted = contents.rows.redeliver(ids, now);
+        for (origin, id, topic) in &acted {
+            let why = match origin == id {
+                true => act.why.clone(),
+                false => format!("{} (as {id})", act.why),
+            };
+            contents.audit.push(Audit {
+                at: now,
+                actor: act.actor.clone(),
+                act: "redeliver",
+                event_id: *origin,
+                topic: topic.clone(),
+                why,
+            });
+        }
+        Ok(acted.into_iter().map(|(_, id, _)| id).collect())
+    }
+
+    async fn discard(&self, ids: &[Uuid], act: &Act) -> Result<Vec<Uuid>, StoreError> {
+        let now = self.now();
+        let mut contents = self.contents();
+        let acted = contents.rows.discard(ids, now);
+        for (id, topic) in &acted {
+            contents.audit.push(Audit {
+                at: now,
+                actor: act.actor.clone(),
+                act: "discard",
+                event_id: *id,
+                topic: topic.clone(),
+                why: act.why.clone(),
+            });
+        }
+        Ok(acted.into_iter().map(|(id, _)| id).collect())
+    }
+}

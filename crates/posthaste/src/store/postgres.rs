@@ -1,4 +1,8 @@
 //! The store on PostgreSQL. Every operation is one statement of `sql/postgres/`.
+#![cfg_attr(
+    not(feature = "tls"),
+    allow(clippy::clone_on_copy, reason = "a connector with TLS is not Copy")
+)]
 
 mod connect;
 mod decode;
@@ -25,13 +29,8 @@ use crate::event::{Lease, Record};
 use crate::schema;
 use crate::table::Table;
 
-/// The hot statements have one good plan each, whatever the statistics say: along the index.
-const HOT: &str = "set enable_seqscan = off; set enable_bitmapscan = off; set enable_hashjoin = off; \
-    set enable_mergejoin = off; set jit = off; set plan_cache_mode = force_generic_plan;";
-/// A claim that a crash of the database undoes is just claimed again: nothing waits for its flush.
-const CLAIM: &str = "set enable_seqscan = off; set enable_bitmapscan = off; set enable_hashjoin = off; \
-    set enable_mergejoin = off; set jit = off; set plan_cache_mode = force_generic_plan; \
-    set synchronous_commit = off;";
+const SETTLE: &str = include_str!("../../sql/postgres/session_settle.sql");
+const CLAIM: &str = include_str!("../../sql/postgres/session_claim.sql");
 const PLAIN: &str = "set jit = off;";
 const PRESENCE: &str = "listen posthaste;";
 
@@ -95,7 +94,9 @@ impl Postgres {
     pub async fn connect(address: &str, table: Table) -> Result<Self, StoreError> {
         let mut config = Config::from_str(address)
             // The address may hold a password: say what is wrong, not what was given.
-            .map_err(|error| StoreError::Settings(format!("the database address is not valid: {error}")))?;
+            .map_err(|error| {
+                StoreError::Settings(format!("the database address is not valid: {error}"))
+            })?;
         if config.get_application_name().is_none() {
             config.application_name("posthaste");
         }
@@ -106,7 +107,11 @@ impl Postgres {
         config.tcp_user_timeout(Duration::from_secs(20));
         let connector = connect::connector()?;
         let woken = Arc::new(Notify::new());
-        let link = |setup| Link::new(config.clone(), connector.clone(), setup, woken.clone());
+        let wakes: Arc<str> = table.to_string().into();
+        let link = |setup| {
+            let listener = (wakes.clone(), woken.clone());
+            Link::new(config.clone(), connector.clone(), setup, listener)
+        };
         let render = |sql: &str| table.render(sql);
         let store = Self {
             sql: Sql {
@@ -128,7 +133,7 @@ impl Postgres {
             },
             name: format!("{} ({})", host(), std::process::id()),
             claim: link(CLAIM),
-            settle: link(HOT),
+            settle: link(SETTLE),
             ops: link(PLAIN),
             presence: link(PRESENCE),
             standing: Mutex::new(Standing::default()),
@@ -146,7 +151,11 @@ impl Postgres {
     /// session broke, what it had leased may be with others by now: it comes back as a new owner.
     async fn be_present(&self) -> Result<tokio::sync::MutexGuard<'_, Standing>, StoreError> {
         let mut standing = self.standing.lock().await;
-        if standing.session.as_ref().is_some_and(|session| session.is_alive()) {
+        if standing
+            .session
+            .as_ref()
+            .is_some_and(|session| session.is_alive())
+        {
             return Ok(standing);
         }
         standing.session = None;
@@ -188,8 +197,8 @@ impl Postgres {
         };
         let mut order = Vec::with_capacity(rows.len());
         for row in rows {
-            if let Some(reason) = decode::dead_reason(row) {
-                claimed.died.push((row.get("topic"), reason));
+            if let Some(died) = decode::died(row) {
+                claimed.died.push(died);
                 continue;
             }
             let lease = decode::lease(row, owner);
@@ -205,13 +214,18 @@ impl Postgres {
 
     /// The leases among these that the statement did not touch.
     fn lost<'l>(leases: impl Iterator<Item = &'l Lease>, touched: &[Row]) -> Vec<Lease> {
-        let touched: HashSet<Uuid> = touched.iter().map(|row| row.get(0)).collect();
-        leases.filter(|lease| !touched.contains(&lease.id)).copied().collect()
+        let touched: HashSet<(Uuid, i64)> =
+            touched.iter().map(|row| (row.get(0), row.get(1))).collect();
+        leases
+            .filter(|lease| !touched.contains(&(lease.id, lease.epoch)))
+            .copied()
+            .collect()
     }
 }
 
 fn place(row: &Row) -> Cursor {
-    Cursor(row.get("next_attempt_at"), row.get("sequence"))
+    let (at, sequence) = decode::place(row);
+    Cursor(at, sequence)
 }
 
 fn host() -> String {
@@ -310,7 +324,7 @@ impl Store for Postgres {
             let at: Option<Timestamp> = row.get("last_at");
             Some(Cursor(at?, row.get("last_sequence")))
         });
-        rows.retain(|row| row.get::<_, Option<Uuid>>("id").is_some());
+        rows.retain(decode::is_event);
         let full = rows.len() as i64 >= limit;
         let more = full || looked_at >= look;
         let last = match full {
@@ -369,7 +383,9 @@ impl Store for Postgres {
     async fn take_over(&self) -> Result<usize, StoreError> {
         let known: Vec<Uuid> = self.be_present().await?.gone.iter().copied().collect();
         if !known.is_empty() {
-            self.ops.query("forget", &self.sql.forget, &[&known]).await?;
+            self.ops
+                .query("forget", &self.sql.forget, &[&known])
+                .await?;
         }
         let rows = self
             .ops
@@ -415,6 +431,8 @@ impl Store for Postgres {
             .ops
             .query("forget", &self.sql.forget, &[&vec![self.owner()]])
             .await;
+        // Others may have its leases by now: should it come back, then as somebody else.
+        *self.owner.lock().expect("not poisoned") = Uuid::new_v4();
         session
             .client()
             .batch_execute("select pg_advisory_unlock_all()")
@@ -438,7 +456,9 @@ impl Store for Postgres {
                 sql,
                 &[
                     &clean.retention.as_secs_f64(),
-                    &clean.dead_retention.map(|retention| retention.as_secs_f64()),
+                    &clean
+                        .dead_retention
+                        .map(|retention| retention.as_secs_f64()),
                     &i64::from(clean.limit),
                 ],
             )
@@ -512,8 +532,12 @@ impl Postgres {
         let mut errors = Vec::new();
         for settlement in settlements.clone() {
             let (verdict, delay, reason, error) = match &settlement.verdict {
-                Verdict::Retry { delay, error } => ("retry", delay.as_secs_f64(), None, Some(error)),
-                Verdict::Dead { reason, error } => ("dead", 0.0, Some(reason.as_str()), Some(error)),
+                Verdict::Retry { delay, error } => {
+                    ("retry", delay.as_secs_f64(), None, Some(error))
+                }
+                Verdict::Dead { reason, error } => {
+                    ("dead", 0.0, Some(reason.as_str()), Some(error))
+                }
                 Verdict::Release | Verdict::Delivered { .. } => ("release", 0.0, None, None),
             };
             verdicts.push(verdict);

@@ -44,7 +44,9 @@ create table {outbox} (
   constraint {name:attempts} check (attempts >= 0),
   constraint {name:topic} check (octet_length(topic) between 1 and 255),
   constraint {name:tenant} check (starts_with(dedupe_key, tenant_id::text || '/')),
-  constraint {name:finite} check (isfinite(next_attempt_at) and isfinite(created_at)),
+  constraint {name:finite} check
+    (isfinite(next_attempt_at) and isfinite(created_at) and isfinite(lease_until)),
+  constraint {name:epoch} check (lease_epoch >= 0),
   constraint {name:payload} check (num_nonnulls(payload, payload_bytes) = 1)
 ) with (
   fillfactor = 50,

@@ -1,8 +1,8 @@
 //! Opening a connection to PostgreSQL, with TLS where the address asks for it.
 
+use tokio_postgres::{Client, Config, Connection, Socket};
 #[cfg(not(feature = "tls"))]
 use tokio_postgres::{NoTls, config::SslMode};
-use tokio_postgres::{Client, Config, Connection, Socket};
 
 use super::link::classify;
 use crate::store::StoreError;

@@ -80,55 +80,97 @@ impl<'a> FromSql<'a> for JsonText<'a> {
     }
 }
 
+/// Where the columns of a claimed event are: both claim statements give them in this order.
+/// By number, as a look-up by name for each value would cost more than all the rest.
+mod column {
+    pub(super) const ID: usize = 0;
+    pub(super) const SEQUENCE: usize = 1;
+    pub(super) const NAMESPACE: usize = 2;
+    pub(super) const TOPIC: usize = 3;
+    pub(super) const TENANT_ID: usize = 4;
+    pub(super) const AGGREGATE_TYPE: usize = 5;
+    pub(super) const AGGREGATE_ID: usize = 6;
+    pub(super) const EVENT_TYPE: usize = 7;
+    pub(super) const ORDERING_KEY: usize = 8;
+    pub(super) const DEDUPE_KEY: usize = 9;
+    pub(super) const HEADERS: usize = 10;
+    pub(super) const CONTENT_TYPE: usize = 11;
+    pub(super) const PAYLOAD: usize = 12;
+    pub(super) const PAYLOAD_BYTES: usize = 13;
+    pub(super) const TRACEPARENT: usize = 14;
+    pub(super) const TRACESTATE: usize = 15;
+    pub(super) const ATTEMPTS: usize = 16;
+    pub(super) const CREATED_AT: usize = 17;
+    pub(super) const NEXT_ATTEMPT_AT: usize = 18;
+    pub(super) const LEASE_EPOCH: usize = 19;
+    pub(super) const DEAD_REASON: usize = 20;
+    pub(super) const CLAIMED_AT: usize = 21;
+}
+
 pub(super) fn lease(row: &Row, owner: Uuid) -> Lease {
     Lease {
-        id: row.get("id"),
+        id: row.get(column::ID),
         owner,
-        epoch: row.get("lease_epoch"),
+        epoch: row.get(column::LEASE_EPOCH),
     }
 }
 
-pub(super) fn dead_reason(row: &Row) -> Option<DeadReason> {
-    row.get::<_, Option<&str>>("dead_reason")
-        .map(|reason| DeadReason::parse(reason).unwrap_or(DeadReason::Malformed))
+/// The topic and the reason of an event that the claim found dead.
+pub(super) fn died(row: &Row) -> Option<(String, DeadReason)> {
+    let reason = reason(row.get(column::DEAD_REASON))?;
+    Some((row.get(column::TOPIC), reason))
+}
+
+/// Where an event stands among the due ones.
+pub(super) fn place(row: &Row) -> (Timestamp, i64) {
+    (row.get(column::NEXT_ATTEMPT_AT), row.get(column::SEQUENCE))
+}
+
+/// Whether the row is an event at all, and not only what the claim looked at.
+pub(super) fn is_event(row: &Row) -> bool {
+    row.get::<_, Option<Uuid>>(column::ID).is_some()
+}
+
+fn reason(text: Option<&str>) -> Option<DeadReason> {
+    text.map(|text| DeadReason::parse(text).unwrap_or(DeadReason::Malformed))
 }
 
 pub(super) fn event(row: &Row, table: &Arc<Table>, lease: Lease) -> Result<Event, String> {
-    let headers: JsonText<'_> = row.get("headers");
+    let headers: JsonText<'_> = row.get(column::HEADERS);
     let headers: BTreeMap<String, String> = match headers.0 {
         b"{}" => BTreeMap::new(),
         text => serde_json::from_slice(text)
             .map_err(|_| "headers is not a JSON object with texts as its values".to_owned())?,
     };
-    let payload = match row.get::<_, Option<JsonText<'_>>>("payload") {
+    let payload = match row.get::<_, Option<JsonText<'_>>>(column::PAYLOAD) {
         Some(json) => Bytes::copy_from_slice(json.0),
-        None => Bytes::copy_from_slice(row.get("payload_bytes")),
+        None => Bytes::copy_from_slice(row.get(column::PAYLOAD_BYTES)),
     };
-    let created_at: Timestamp = row.get("created_at");
-    let claimed_at: Timestamp = row.get("claimed_at");
+    let created_at: Timestamp = row.get(column::CREATED_AT);
+    let claimed_at: Timestamp = row.get(column::CLAIMED_AT);
     let trace = row
-        .get::<_, Option<String>>("traceparent")
+        .get::<_, Option<String>>(column::TRACEPARENT)
         .map(|traceparent| TraceContext {
             traceparent,
-            tracestate: row.get("tracestate"),
+            tracestate: row.get(column::TRACESTATE),
         });
     Ok(Event {
         table: table.clone(),
         id: lease.id,
-        sequence: row.get("sequence"),
-        namespace: row.get("namespace"),
-        topic: row.get("topic"),
-        tenant_id: row.get("tenant_id"),
-        aggregate_type: row.get("aggregate_type"),
-        aggregate_id: row.get("aggregate_id"),
-        event_type: row.get("event_type"),
-        ordering_key: row.get("ordering_key"),
-        dedupe_key: row.get("dedupe_key"),
+        sequence: row.get(column::SEQUENCE),
+        namespace: row.get(column::NAMESPACE),
+        topic: row.get(column::TOPIC),
+        tenant_id: row.get(column::TENANT_ID),
+        aggregate_type: row.get(column::AGGREGATE_TYPE),
+        aggregate_id: row.get(column::AGGREGATE_ID),
+        event_type: row.get(column::EVENT_TYPE),
+        ordering_key: row.get(column::ORDERING_KEY),
+        dedupe_key: row.get(column::DEDUPE_KEY),
         headers,
-        content_type: row.get("content_type"),
+        content_type: row.get(column::CONTENT_TYPE),
         payload,
         trace,
-        attempts: attempts(row),
+        attempts: attempts(row.get(column::ATTEMPTS)),
         created_at: created_at.system_time(),
         age: claimed_at.since(created_at),
         lease,
@@ -149,19 +191,19 @@ pub(super) fn record(row: &Row) -> Record {
         tenant_id: row.get("tenant_id"),
         ordering_key: row.get("ordering_key"),
         status: Status::parse(row.get("status")).expect("the table checks the status"),
-        attempts: attempts(row),
+        attempts: attempts(row.get("attempts")),
         next_attempt_at: time("next_attempt_at"),
         lease_owner: row.get("lease_owner"),
         lease_until: maybe("lease_until"),
         lease_epoch: row.get("lease_epoch"),
         last_error: row.get("last_error"),
-        dead_reason: dead_reason(row),
+        dead_reason: reason(row.get("dead_reason")),
         created_at: time("created_at"),
         updated_at: time("updated_at"),
         delivered_at: maybe("delivered_at"),
     }
 }
 
-fn attempts(row: &Row) -> u32 {
-    u32::try_from(row.get::<_, i32>("attempts")).expect("the table checks that attempts is not negative")
+fn attempts(count: i32) -> u32 {
+    u32::try_from(count).expect("the table checks that attempts is not negative")
 }

@@ -15,15 +15,17 @@ use tokio_postgres::{AsyncMessage, Client, Config, Row, Statement};
 use super::connect::{self, Connector};
 use crate::store::StoreError;
 
-/// One round trip that takes longer than this is given up, and its connection with it.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// One round trip that takes longer than this is given up, and its connection with it. A dead
+/// connection is noticed sooner (`tcp_user_timeout`); this is for a server that never answers.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(super) struct Link {
     config: Config,
     connector: Connector,
     setup: &'static str,
     session: Mutex<Option<Arc<Session>>>,
-    woken: Arc<Notify>,
+    /// Who is woken by a notification with this text.
+    listener: (Arc<str>, Arc<Notify>),
 }
 
 /// One life of a connection.
@@ -37,14 +39,14 @@ impl Link {
         config: Config,
         connector: Connector,
         setup: &'static str,
-        woken: Arc<Notify>,
+        listener: (Arc<str>, Arc<Notify>),
     ) -> Self {
         Self {
             config,
             connector,
             setup,
             session: Mutex::new(None),
-            woken,
+            listener,
         }
     }
 
@@ -85,7 +87,10 @@ impl Link {
     ) -> Result<T, StoreError> {
         if result.is_err() {
             let mut slot = self.session.lock().await;
-            if slot.as_ref().is_some_and(|current| Arc::ptr_eq(current, session)) {
+            if slot
+                .as_ref()
+                .is_some_and(|current| Arc::ptr_eq(current, session))
+            {
                 *slot = None;
             }
         }
@@ -106,13 +111,15 @@ impl Link {
 
     async fn open(&self) -> Result<Session, StoreError> {
         let (client, mut connection) = connect::open(&self.config, &self.connector).await?;
-        let woken = self.woken.clone();
+        let (wakes, woken) = self.listener.clone();
         tokio::spawn(async move {
             while let Some(message) =
                 std::future::poll_fn(|context| connection.poll_message(context)).await
             {
                 match message {
-                    Ok(AsyncMessage::Notification(_)) => woken.notify_one(),
+                    Ok(AsyncMessage::Notification(note)) if note.payload() == &*wakes => {
+                        woken.notify_one();
+                    }
                     Ok(_) => {}
                     Err(error) => {
                         tracing::debug!(%error, "a connection ended");
@@ -145,7 +152,10 @@ impl Session {
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, StoreError> {
         let statement = self.prepared(name, sql).await?;
-        self.client.query(&statement, params).await.map_err(classify)
+        self.client
+            .query(&statement, params)
+            .await
+            .map_err(classify)
     }
 
     async fn execute(
@@ -155,7 +165,10 @@ impl Session {
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<u64, StoreError> {
         let statement = self.prepared(name, sql).await?;
-        self.client.execute(&statement, params).await.map_err(classify)
+        self.client
+            .execute(&statement, params)
+            .await
+            .map_err(classify)
     }
 
     async fn prepared(&self, name: &'static str, sql: &str) -> Result<Statement, StoreError> {

@@ -1,0 +1,55 @@
+//! Latency: from commit to sink at 100 events a second, without NOTIFY, in another process.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::Result;
+use crate::bed::{Bed, message};
+use crate::relay_process::{RelayProcess, now};
+
+const PER_SECOND: u64 = 100;
+
+pub(crate) async fn run(bed: &Bed) -> Result {
+    let seconds = if bed.quick { 8 } else { 30 };
+    let mut fresh = bed.fresh().await?;
+    let relay = RelayProcess::start(&bed.url, &fresh.table, 86_400).await?;
+    let prepared = fresh.outbox.prepare(&fresh.client).await?;
+    let mut committed = HashMap::new();
+    let mut beat = tokio::time::interval(Duration::from_micros(1_000_000 / PER_SECOND));
+    for n in 0..seconds * PER_SECOND {
+        beat.tick().await;
+        let transaction = fresh.client.transaction().await?;
+        let receipt = fresh
+            .outbox
+            .enqueue(prepared.on(&transaction), &message(n))
+            .await?;
+        transaction.commit().await?;
+        committed.insert(receipt.id, now());
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let mut waits: Vec<f64> = Vec::new();
+    for (id, delivered) in relay.stop().await? {
+        let committed = committed
+            .remove(&id)
+            .ok_or("a delivery that was never committed")?;
+        // The relay may see a commit before the producer's driver does.
+        waits.push(delivered.saturating_sub(committed) as f64 / 1e6);
+    }
+    if !committed.is_empty() {
+        return Err(format!("{} events were not delivered", committed.len()).into());
+    }
+    waits.sort_by(f64::total_cmp);
+    for (name, share) in [("p50", 0.50), ("p99", 0.99), ("max", 1.0)] {
+        let place = ((waits.len() as f64 * share).ceil() as usize).clamp(1, waits.len()) - 1;
+        bed.tell(
+            &format!("latency {name}"),
+            waits[place],
+            "ms",
+            None,
+            json!({"events_per_second": PER_SECOND, "events": waits.len(), "notify": false}),
+        );
+    }
+    fresh.drop().await
+}

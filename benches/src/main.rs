@@ -1,0 +1,79 @@
+//! `cargo xtask bench`: what Posthaste costs, beside a floor measured in the same run.
+//!
+//! Prints one JSON object per line. The floor is minimal hand-written code on the same driver
+//! and the same table; a ratio holds on a noisy machine where a time does not.
+
+mod bed;
+mod bulk;
+mod cost;
+mod drain;
+mod enqueue;
+mod latency;
+mod relay_process;
+mod steady;
+mod vacuum;
+
+use std::process::ExitCode;
+
+use bed::Bed;
+
+type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+const SCENARIOS: [&str; 10] = [
+    "enqueue", "bulk", "drain", "scale", "latency", "steady", "idle", "memory", "cost", "vacuum",
+];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let result = match arguments.first().map(String::as_str) {
+        Some("relay") => runtime.block_on(relay_process::run(&arguments[1..])),
+        _ => runtime.block_on(run(&arguments)),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(arguments: &[String]) -> Result {
+    let quick = arguments.iter().any(|argument| argument == "--quick");
+    let chosen: Vec<&str> = arguments
+        .iter()
+        .map(String::as_str)
+        .filter(|argument| !argument.starts_with("--"))
+        .collect();
+    if let Some(unknown) = chosen.iter().find(|name| !SCENARIOS.contains(name)) {
+        return Err(format!(
+            "there is no scenario {unknown}: choose from {}",
+            SCENARIOS.join(", ")
+        )
+        .into());
+    }
+    let bed = Bed::from_environment(quick).await?;
+    for scenario in SCENARIOS {
+        if !chosen.is_empty() && !chosen.contains(&scenario) {
+            continue;
+        }
+        match scenario {
+            "enqueue" => enqueue::run(&bed).await?,
+            "bulk" => bulk::run(&bed).await?,
+            "drain" => drain::against_floor(&bed).await?,
+            "scale" => drain::scale(&bed).await?,
+            "latency" => latency::run(&bed).await?,
+            "steady" => steady::run(&bed).await?,
+            "idle" => cost::idle(&bed).await?,
+            "memory" => cost::memory(&bed).await?,
+            "cost" => cost::per_event(&bed).await?,
+            "vacuum" => vacuum::run(&bed).await?,
+            _ => unreachable!("listed above"),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,54 @@
+//! What a test of a store stands on: an outbox of its own, relays on it, and time that passes.
+
+mod memory;
+mod postgres;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use posthaste::{EnqueueError, Message, Receipt, Store};
+use uuid::Uuid;
+
+pub use memory::InMemory;
+pub use postgres::OnPostgres;
+
+/// One outbox that nobody else uses. A further store implements this, and passes its
+/// constructor to [`conformance!`](crate::conformance!).
+#[async_trait]
+pub trait Bed: Send + Sync + 'static {
+    /// The store to be tested.
+    type Store: Store;
+
+    /// Enqueues messages in a transaction of their own.
+    async fn enqueue(&self, messages: &[Message]) -> Result<Vec<Receipt>, EnqueueError>;
+
+    /// The store as one more relay would have it.
+    async fn relay(&self) -> Self::Store;
+
+    /// Ends a relay as `kill -9` would: its sessions end, and it says nothing to anybody.
+    fn kill(&self, relay: Self::Store) {
+        drop(relay);
+    }
+
+    /// Lets this much time pass at once: everything in the outbox is that much older.
+    async fn pass(&self, time: Duration);
+
+    /// What operators did, oldest first.
+    async fn audit(&self) -> Vec<Audit>;
+
+    /// The ids of what is in the archive, in sequence.
+    async fn archive(&self) -> Vec<Uuid>;
+}
+
+/// One entry of the audit log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Audit {
+    /// Who.
+    pub actor: String,
+    /// What: `redeliver` or `discard`.
+    pub act: String,
+    /// To which event.
+    pub event_id: Uuid,
+    /// Why.
+    pub why: String,
+}

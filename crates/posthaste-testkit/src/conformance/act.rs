@@ -1,0 +1,149 @@
+//! What operators do to events: redeliver and discard, with an audit log.
+
+use posthaste::store::{Act, Claim, Verdict};
+use posthaste::{DeadReason, Status, Store};
+use uuid::Uuid;
+
+use super::{
+    TOPIC, all, claim_all, deliver, enqueue, ids, message, messages, record, reject, settle,
+};
+use crate::bed::{Audit, Bed};
+
+fn act() -> Act {
+    Act {
+        actor: "ann".to_owned(),
+        why: "the warehouse is back".to_owned(),
+    }
+}
+
+fn entry(act: &str, event_id: Uuid, why: &str) -> Audit {
+    Audit {
+        actor: "ann".to_owned(),
+        act: act.to_owned(),
+        event_id,
+        why: why.to_owned(),
+    }
+}
+
+// M15
+pub async fn a_dead_event_comes_back_with_all_its_attempts(bed: impl Bed) {
+    let store = bed.relay().await;
+    enqueue(&bed, &[message()]).await;
+    let event = claim_all(&store, &Claim::new(1)).await.remove(0);
+    reject(&store, &event).await;
+    assert_eq!(
+        store.redeliver(&[event.id], &act()).await.unwrap(),
+        [event.id]
+    );
+    let back = record(&store, event.id).await;
+    assert_eq!((back.status, back.attempts), (Status::Pending, 0));
+    assert_eq!(back.dead_reason, None);
+    let again = claim_all(&store, &Claim::new(1)).await.remove(0);
+    assert_eq!((again.id, again.attempts), (event.id, 1));
+    assert!(again.lease.epoch > event.lease.epoch);
+    assert_eq!(
+        bed.audit().await,
+        [entry("redeliver", event.id, &act().why)]
+    );
+}
+
+// M15: delivered is final; what is sent again is a new event.
+pub async fn a_delivered_event_is_sent_again_as_a_new_one(bed: impl Bed) {
+    let store = bed.relay().await;
+    let original = message()
+        .namespace("shop")
+        .ordering_key("42")
+        .dedupe_key("a")
+        .header("source", "checkout");
+    enqueue(&bed, &[original]).await;
+    let event = claim_all(&store, &Claim::new(1)).await.remove(0);
+    settle(&store, &event, Verdict::Delivered { keep: true }).await;
+    let before = record(&store, event.id).await;
+    let ids = store.redeliver(&[event.id], &act()).await.unwrap();
+    assert_eq!(ids.len(), 1);
+    assert_ne!(ids[0], event.id);
+    assert_eq!(record(&store, event.id).await, before);
+
+    let again = claim_all(&store, &Claim::new(10)).await.remove(0);
+    assert_eq!((again.id, again.attempts), (ids[0], 1));
+    assert_eq!(
+        again.headers["posthaste-redelivery-of"],
+        event.id.to_string()
+    );
+    assert_eq!(again.headers["source"], "checkout");
+    assert_eq!(
+        (again.namespace.as_str(), again.topic.as_str()),
+        ("shop", TOPIC)
+    );
+    assert_eq!(again.ordering_key, event.ordering_key);
+    assert_eq!(
+        (&again.payload, &again.content_type),
+        (&event.payload, &event.content_type)
+    );
+    assert_eq!(again.dedupe_key, None);
+    assert!(again.sequence > event.sequence);
+    let why = format!("{} (as {})", act().why, ids[0]);
+    assert_eq!(bed.audit().await, [entry("redeliver", event.id, &why)]);
+}
+
+// M15
+pub async fn live_and_unknown_events_are_not_redelivered(bed: impl Bed) {
+    let store = bed.relay().await;
+    enqueue(&bed, &messages(2)).await;
+    store.claim(&Claim::new(1)).await.unwrap();
+    let before = all(&store).await;
+    let mut ids = ids(&before);
+    ids.push(Uuid::new_v4());
+    assert!(store.redeliver(&ids, &act()).await.unwrap().is_empty());
+    assert_eq!(all(&store).await, before);
+    assert!(bed.audit().await.is_empty());
+}
+
+// M15, K6
+pub async fn pending_and_dead_events_can_be_discarded(bed: impl Bed) {
+    let store = bed.relay().await;
+    let receipts = enqueue(&bed, &messages(2)).await;
+    let event = store.claim(&Claim::new(1)).await.unwrap().events.remove(0);
+    reject(&store, &event).await;
+    for receipt in &receipts {
+        let discarded = store.discard(&[receipt.id], &act()).await.unwrap();
+        assert_eq!(discarded, [receipt.id]);
+        let record = record(&store, receipt.id).await;
+        assert_eq!(record.status, Status::Dead);
+        assert_eq!(record.dead_reason, Some(DeadReason::Discarded));
+    }
+    assert!(claim_all(&store, &Claim::new(10)).await.is_empty());
+    assert!(
+        store
+            .discard(&ids(&receipts), &act())
+            .await
+            .unwrap()
+            .is_empty()
+    );
+    let log: Vec<Audit> = receipts
+        .iter()
+        .map(|receipt| entry("discard", receipt.id, &act().why))
+        .collect();
+    assert_eq!(bed.audit().await, log);
+    // And brought back, if that was a mistake.
+    let back = store.redeliver(&[receipts[0].id], &act()).await.unwrap();
+    assert_eq!(ids(&claim_all(&store, &Claim::new(10)).await), back);
+}
+
+// M15
+pub async fn leased_and_delivered_events_are_not_discarded(bed: impl Bed) {
+    let store = bed.relay().await;
+    enqueue(&bed, &messages(2)).await;
+    let events = claim_all(&store, &Claim::new(2)).await;
+    deliver(&store, &events[..1]).await;
+    let before = all(&store).await;
+    assert!(
+        store
+            .discard(&ids(&events), &act())
+            .await
+            .unwrap()
+            .is_empty()
+    );
+    assert_eq!(all(&store).await, before);
+    deliver(&store, &events[1..]).await;
+}

@@ -1,0 +1,226 @@
+//! The hot statements go along their indexes, whatever the statistics say and however much was
+//! delivered. Asked of PostgreSQL with `explain (analyze, buffers)`; nothing is kept.
+//!
+//! Run it with `--nocapture` to see the figures.
+
+mod explain;
+
+use explain::{Plan, Session, array};
+use posthaste_testkit::outbox::{Fresh, connect};
+use uuid::Uuid;
+
+const OWNER: Uuid = Uuid::from_u128(7);
+const BATCH: usize = 1000;
+
+macro_rules! sql {
+    ($name:literal) => {
+        include_str!(concat!("../../posthaste/sql/postgres/", $name, ".sql"))
+    };
+}
+
+/// A million delivered events, a thousand leased, a thousand dead and a hundred thousand
+/// pending ones, half of them with one of five thousand keys. Never analyzed.
+async fn fill(fresh: &Fresh) {
+    let fill = "
+        set synchronous_commit = off;
+        alter table {outbox} set (autovacuum_enabled = off);
+        insert into {outbox} (topic, payload, status, attempts, delivered_at, next_attempt_at)
+        select 'shop.order.placed.v1', '{\"n\": 1}', 'delivered', 1, at, at
+        from generate_series(1, 1000000) n, lateral (select now() - n * interval '1 s') as t (at);
+        insert into {outbox} (topic, payload, status, attempts, lease_owner, lease_until, lease_epoch)
+        select 'shop.order.placed.v1', '{\"n\": 1}', 'processing', 1,
+               '00000000-0000-0000-0000-000000000007', now() + interval '1 h', 1
+        from generate_series(1, 1000) n;
+        insert into {outbox} (topic, payload, status, dead_at, dead_reason)
+        select 'shop.order.placed.v1', '{\"n\": 1}', 'dead', now() - n * interval '1 s', 'rejected'
+        from generate_series(1, 1000) n;
+        insert into {outbox} (topic, payload, ordering_key)
+        select 'shop.order.placed.v1', '{\"n\": 1}', case when n % 2 = 0 then (n % 5000)::text end
+        from generate_series(1, 100000) n;";
+    let sql = fresh.sql(fill);
+    fresh
+        .client
+        .batch_execute(&sql)
+        .await
+        .expect("a full table");
+}
+
+async fn claims(fresh: &Fresh) -> Vec<(&'static str, Plan)> {
+    let session = Session::new(fresh, sql!("session_claim")).await;
+    let claim =
+        format!("{BATCH}, 60, '{OWNER}', 25, null, null, null, '{{}}', '-infinity', 0, '{{}}'");
+    let keyed = format!("{claim}, {}, 'block'", 4 * BATCH);
+    vec![
+        ("claim", session.explain(sql!("claim"), &claim).await),
+        (
+            "claim_keyed",
+            session.explain(sql!("claim_keyed"), &keyed).await,
+        ),
+    ]
+}
+
+async fn settlements(fresh: &Fresh) -> Vec<(&'static str, Plan)> {
+    let session = Session::new(fresh, sql!("session_settle")).await;
+    let leased = fresh.sql("select id from {outbox} where lease_owner is not null");
+    let rows = fresh
+        .client
+        .query(&leased, &[])
+        .await
+        .expect("leased events");
+    assert_eq!(rows.len(), BATCH);
+    let ids = array(rows.iter().map(|row| row.get::<_, Uuid>(0)));
+    let all = |value: &str| array(std::iter::repeat_n(value, BATCH));
+    let leases = format!("{}, {ids}, {}", all(&OWNER.to_string()), all("1"));
+    let ends = format!(
+        "{}, {}, {}, {}",
+        all("retry"),
+        all("60"),
+        all("null"),
+        all("no answer")
+    );
+    vec![
+        ("deliver", session.explain(sql!("deliver"), &leases).await),
+        (
+            "deliver_delete",
+            session.explain(sql!("deliver_delete"), &leases).await,
+        ),
+        (
+            "settle",
+            session
+                .explain(sql!("settle"), &format!("{leases}, {ends}"))
+                .await,
+        ),
+        (
+            "extend",
+            session
+                .explain(sql!("extend"), &format!("{leases}, 60"))
+                .await,
+        ),
+    ]
+}
+
+async fn cleanings(fresh: &Fresh, mode: &str) -> Vec<(&'static str, Plan)> {
+    let session = Session::new(
+        fresh,
+        &format!("set jit = off; set plan_cache_mode = {mode};"),
+    )
+    .await;
+    let week = format!("604800, null, {BATCH}");
+    let dead = format!("1e9, 60, {BATCH}");
+    vec![
+        ("clean", session.explain(sql!("clean"), &week).await),
+        (
+            "clean the dead",
+            session.explain(sql!("clean"), &dead).await,
+        ),
+        (
+            "clean_archive",
+            session.explain(sql!("clean_archive"), &week).await,
+        ),
+    ]
+}
+
+async fn every_plan(fresh: &Fresh) -> Vec<(&'static str, Plan)> {
+    let mut plans = claims(fresh).await;
+    plans.extend(settlements(fresh).await);
+    plans.extend(cleanings(fresh, "force_custom_plan").await);
+    plans.extend(cleanings(fresh, "force_generic_plan").await);
+    plans
+}
+
+// M7, M9, B14
+#[tokio::test]
+async fn hot_statements_touch_no_more_than_their_events() {
+    let fresh = Fresh::new().await;
+    fill(&fresh).await;
+    for statistics in ["never analyzed", "analyzed"] {
+        if statistics == "analyzed" {
+            let analyze = fresh.sql("vacuum analyze {outbox}");
+            fresh
+                .client
+                .batch_execute(&analyze)
+                .await
+                .expect("statistics");
+        }
+        for (name, plan) in every_plan(&fresh).await {
+            let each = plan.buffers as f64 / plan.changed.max(1) as f64;
+            println!(
+                "{statistics}: {name}: {} events, {} buffers, {each:.1} each, {:.1} ms",
+                plan.changed, plan.buffers, plan.milliseconds
+            );
+            plan.goes_along_indexes(name);
+            assert!(
+                plan.changed >= 900,
+                "{statistics}: {name} did little: {}",
+                plan.changed
+            );
+            assert!(
+                each < 40.0,
+                "{statistics}: {name} touches {each:.1} buffers for each event"
+            );
+        }
+    }
+    drop_schema(&fresh).await;
+}
+
+// M7: what was delivered stays in the way for as long as somebody can still see it as it was.
+#[tokio::test]
+async fn a_claim_that_goes_onward_is_not_slowed_by_dead_rows() {
+    let fresh = Fresh::new().await;
+    let fill = fresh.sql(
+        "insert into {outbox} (topic, payload)
+         select 'shop.order.placed.v1', '{\"n\": 1}' from generate_series(1, 50000)",
+    );
+    fresh
+        .client
+        .batch_execute(&fill)
+        .await
+        .expect("pending events");
+    let reader = connect(&fresh.url).await;
+    let look = fresh.sql("begin isolation level repeatable read; select count(*) from {outbox};");
+    reader
+        .batch_execute(&look)
+        .await
+        .expect("a long transaction");
+    let deliver = fresh.sql(
+        "update {outbox} set status = 'delivered', delivered_at = now()
+         where sequence <= 40000 returning next_attempt_at::text, sequence",
+    );
+    let rows = fresh
+        .client
+        .query(&deliver, &[])
+        .await
+        .expect("delivered events");
+    let last = rows
+        .iter()
+        .max_by_key(|row| row.get::<_, i64>(1))
+        .expect("some");
+    let (at, sequence): (String, i64) = (last.get(0), last.get(1));
+
+    let session = Session::new(&fresh, sql!("session_claim")).await;
+    let claim =
+        |from: &str| format!("100, 60, '{OWNER}', 25, null, null, null, '{{}}', {from}, '{{}}'");
+    let onward = format!("'{at}', {sequence}");
+    let onward = session.explain(sql!("claim"), &claim(&onward)).await;
+    let oldest = session
+        .explain(sql!("claim"), &claim("'-infinity', 0"))
+        .await;
+    for (name, plan) in [("oldest", &oldest), ("onward", &onward)] {
+        println!(
+            "100 events past 40,000 dead rows, {name}: {} buffers, {} to find them, {:.1} ms",
+            plan.buffers,
+            plan.buffers_of_index_scans(),
+            plan.milliseconds
+        );
+        assert_eq!(plan.changed, 100);
+    }
+    assert!(oldest.buffers_of_index_scans() > 20 * onward.buffers_of_index_scans());
+    reader.batch_execute("rollback").await.expect("an end");
+    drop_schema(&fresh).await;
+}
+
+/// These outboxes are large: they do not wait for the end of the server.
+async fn drop_schema(fresh: &Fresh) {
+    let drop = format!("drop schema \"{}\" cascade", fresh.table.schema());
+    fresh.client.batch_execute(&drop).await.expect("an end");
+}

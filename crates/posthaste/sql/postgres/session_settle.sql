@@ -1,0 +1,8 @@
+-- session_settle: how the connection that settles is set up.
+-- Each statement has one good plan, whatever the statistics say: along the index.
+set enable_seqscan = off;
+set enable_bitmapscan = off;
+set enable_hashjoin = off;
+set enable_mergejoin = off;
+set jit = off;
+set plan_cache_mode = force_generic_plan;
