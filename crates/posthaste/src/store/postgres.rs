@@ -8,7 +8,7 @@ mod connect;
 mod decode;
 mod link;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -228,6 +228,34 @@ fn place(row: &Row) -> Cursor {
     Cursor(at, sequence)
 }
 
+/// Sets apart what comes after a malformed event in its key: it must not overtake.
+fn hold_back(claimed: &mut Claimed, rows: &[Row]) {
+    let malformed: HashSet<Uuid> = claimed
+        .malformed
+        .iter()
+        .map(|(lease, _)| lease.id)
+        .collect();
+    let mut first: HashMap<&str, i64> = HashMap::new();
+    for row in rows.iter().filter(|row| malformed.contains(&row.get("id"))) {
+        let sequence = row.get("sequence");
+        if let Some(key) = row.get("ordering_key") {
+            let first = first.entry(key).or_insert(sequence);
+            *first = sequence.min(*first);
+        }
+    }
+    let held_back = &mut claimed.held_back;
+    claimed.events.retain(|event| {
+        let key = event.ordering_key.as_deref();
+        let behind = key
+            .and_then(|key| first.get(key))
+            .is_some_and(|first| *first < event.sequence);
+        if behind {
+            held_back.push(event.lease);
+        }
+        !behind
+    });
+}
+
 fn host() -> String {
     std::fs::read_to_string("/proc/sys/kernel/hostname")
         .map(|name| name.trim().to_owned())
@@ -335,6 +363,9 @@ impl Store for Postgres {
         let mut claimed = self.claimed(&rows, owner, more);
         // Within a key the sequence decides, also over which was due first after a retry.
         claimed.events.sort_by_key(|event| event.sequence);
+        if on_failure != "skip" {
+            hold_back(&mut claimed, &rows);
+        }
         Ok(claimed)
     }
 
