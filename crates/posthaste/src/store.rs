@@ -164,6 +164,13 @@ pub struct Claimed {
     pub more: bool,
 }
 
+impl Claimed {
+    /// How many leases it got.
+    pub fn leases(&self) -> usize {
+        self.events.len() + self.malformed.len() + self.held_back.len()
+    }
+}
+
 /// How one lease ends.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settlement {
