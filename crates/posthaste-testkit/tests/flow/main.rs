@@ -5,6 +5,7 @@
 
 mod ledger;
 mod producer;
+mod proxy;
 mod scene;
 
 mod crowd;

@@ -21,6 +21,8 @@ pub(crate) const IN_HAND: usize = 40;
 pub(crate) struct Scene {
     pub(crate) fresh: Fresh,
     pub(crate) ordered: bool,
+    /// Where relays find the database, if not where producers do.
+    pub(crate) relays_url: Option<String>,
     dir: PathBuf,
 }
 
@@ -36,6 +38,7 @@ impl Scene {
         Self {
             fresh,
             ordered,
+            relays_url: None,
             dir,
         }
     }
@@ -51,12 +54,10 @@ impl Scene {
         at: Option<&str>,
         options: &[(&str, u64)],
     ) -> Process {
+        let url = self.relays_url.as_ref().unwrap_or(&self.fresh.url);
         let mut command = Command::new(env!("CARGO_BIN_EXE_flow-relay"));
         command
-            .args([
-                "--url",
-                &format!("{}?application_name={}", self.fresh.url, self.name()),
-            ])
+            .args(["--url", &format!("{url}?application_name={}", self.name())])
             .args(["--table", &self.fresh.table.to_string()])
             .arg("--ledger")
             .arg(self.ledger())
