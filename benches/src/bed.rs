@@ -104,15 +104,20 @@ impl Fresh {
 
     /// Fills the outbox with pending events, as if they had been enqueued over the last while.
     pub(crate) async fn fill(&self, events: i64) -> Result {
+        self.fill_keys(events, None).await
+    }
+
+    /// The same, with the events spread over this many ordering keys.
+    pub(crate) async fn fill_keys(&self, events: i64, keys: Option<i64>) -> Result {
         let sql = self.sql(
-            "insert into {outbox} (id, topic, aggregate_type, aggregate_id, payload) \
+            "insert into {outbox} (id, topic, aggregate_type, aggregate_id, ordering_key, payload) \
              select (lpad(to_hex((extract(epoch from clock_timestamp()) * 1000)::bigint), 12, '0') || '7' \
                      || substr(md5(n::text), 1, 3) || '8' || substr(md5(n::text), 4, 15))::uuid, \
-                    'shop.order.placed.v1', 'Order', n::text, \
+                    'shop.order.placed.v1', 'Order', n::text, (n % $2::bigint)::text, \
                     jsonb_build_object('order', n, 'note', repeat('x', 220)) \
              from generate_series(1, $1::bigint) n",
         );
-        self.client.execute(&sql, &[&events]).await?;
+        self.client.execute(&sql, &[&events, &keys]).await?;
         self.settle_down().await
     }
 

@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use tokio_postgres::Client;
 
+use posthaste::store::Ordering;
+
 use crate::Result;
 use crate::bed::Bed;
 use crate::drain::{After, drain};
@@ -86,7 +88,14 @@ pub(crate) async fn per_event(bed: &Bed) -> Result {
         let start = wal().await?;
         fresh.fill(events).await?;
         let filled = wal().await?;
-        drain(&bed.url, fresh.table.clone(), events.unsigned_abs(), after).await?;
+        drain(
+            &bed.url,
+            fresh.table.clone(),
+            events.unsigned_abs(),
+            after,
+            Ordering::None,
+        )
+        .await?;
         let drained = wal().await?;
         tokio::time::sleep(Duration::from_secs(2)).await;
         let row = fresh

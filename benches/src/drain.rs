@@ -1,11 +1,12 @@
 //! Drain: how fast a backlog goes through a relay with a sink that does nothing.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering as Memory};
 use std::time::{Duration, Instant};
 
 use posthaste::Table;
 use posthaste::store::postgres::Postgres;
+use posthaste::store::{OnFailure, Ordering};
 use posthaste_relay::sink::{self, Outcome};
 use posthaste_relay::{Cleaning, Relay};
 use serde_json::json;
@@ -94,13 +95,54 @@ pub(crate) async fn scale(bed: &Bed) -> Result {
 pub(crate) async fn through_relay(bed: &Bed, events: i64, after: After) -> Result<f64> {
     let fresh = bed.fresh().await?;
     fresh.fill(events).await?;
-    let took = drain(&bed.url, fresh.table.clone(), events.unsigned_abs(), after).await?;
+    let took = drain(
+        &bed.url,
+        fresh.table.clone(),
+        events.unsigned_abs(),
+        after,
+        Ordering::None,
+    )
+    .await?;
     fresh.drop().await?;
     Ok(events as f64 / took.as_secs_f64())
 }
 
+/// In order by key, against the same without order.
+pub(crate) async fn ordered(bed: &Bed) -> Result {
+    let events: i64 = if bed.quick { 30_000 } else { 100_000 };
+    for keys in [1, 100, 10_000] {
+        let fresh = bed.fresh().await?;
+        fresh.fill_keys(events, Some(keys)).await?;
+        let by_key = Ordering::Key(OnFailure::Block);
+        let took = drain(
+            &bed.url,
+            fresh.table.clone(),
+            events.unsigned_abs(),
+            After::Kept,
+            by_key,
+        )
+        .await?;
+        fresh.drop().await?;
+        let free = through_relay(bed, events, After::Kept).await?;
+        bed.tell(
+            &format!("drain {events}, in order over {keys} keys"),
+            events as f64 / took.as_secs_f64(),
+            "events/s",
+            Some(free),
+            json!({"floor": "the same without order", "after": "kept"}),
+        );
+    }
+    Ok(())
+}
+
 /// Runs a relay until this many events were delivered and settled.
-pub(crate) async fn drain(url: &str, table: Table, events: u64, after: After) -> Result<Duration> {
+pub(crate) async fn drain(
+    url: &str,
+    table: Table,
+    events: u64,
+    after: After,
+    ordering: Ordering,
+) -> Result<Duration> {
     let store = Postgres::connect(url, table).await?;
     let delivered = Arc::new(AtomicU64::new(0));
     let count = delivered.clone();
@@ -109,12 +151,13 @@ pub(crate) async fn drain(url: &str, table: Table, events: u64, after: After) ->
         .destination(
             "nowhere",
             sink::from_fn(move |_| {
-                if count.fetch_add(1, Ordering::Relaxed) + 1 == events {
+                if count.fetch_add(1, Memory::Relaxed) + 1 == events {
                     let _ = all.send(true);
                 }
                 std::future::ready(Outcome::Delivered)
             }),
         )
+        .ordering(ordering)
         .cleaning(Cleaning {
             enabled: false,
             retention: match after {

@@ -19,8 +19,9 @@ use bed::Bed;
 
 type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-const SCENARIOS: [&str; 10] = [
-    "enqueue", "bulk", "drain", "scale", "latency", "steady", "idle", "memory", "cost", "vacuum",
+const SCENARIOS: [&str; 11] = [
+    "enqueue", "bulk", "drain", "ordered", "scale", "latency", "steady", "idle", "memory", "cost",
+    "vacuum",
 ];
 
 fn main() -> ExitCode {
@@ -65,6 +66,7 @@ async fn run(arguments: &[String]) -> Result {
             "enqueue" => enqueue::run(&bed).await?,
             "bulk" => bulk::run(&bed).await?,
             "drain" => drain::against_floor(&bed).await?,
+            "ordered" => drain::ordered(&bed).await?,
             "scale" => drain::scale(&bed).await?,
             "latency" => latency::run(&bed).await?,
             "steady" => steady::run(&bed).await?,

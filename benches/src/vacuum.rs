@@ -2,6 +2,8 @@
 
 use serde_json::json;
 
+use posthaste::store::Ordering;
+
 use crate::Result;
 use crate::bed::{Bed, connect};
 use crate::drain::{After, drain};
@@ -23,6 +25,7 @@ pub(crate) async fn run(bed: &Bed) -> Result {
             fresh.table.clone(),
             events.unsigned_abs(),
             After::Deleted,
+            Ordering::None,
         )
         .await?;
         rates.push(events as f64 / took.as_secs_f64());

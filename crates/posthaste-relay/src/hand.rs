@@ -21,6 +21,7 @@ pub(crate) struct Hand {
 struct Held {
     leases: HashMap<Uuid, Holding>,
     bytes: usize,
+    put_down: bool,
 }
 
 struct Holding {
@@ -93,6 +94,11 @@ impl Hand {
     /// These are no longer ours: nothing more may be started under them.
     pub(crate) fn lost(&self, leases: &[Lease]) {
         self.extended(leases, Instant::now());
+    }
+
+    /// Whether something was settled since this was last asked.
+    pub(crate) fn was_put_down(&self) -> bool {
+        std::mem::take(&mut self.held().put_down)
     }
 
     pub(crate) fn put_down<'l>(&self, leases: impl Iterator<Item = &'l Lease>) {

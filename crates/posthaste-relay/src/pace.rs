@@ -10,27 +10,50 @@ use crate::relay::Taken;
 const BRISK: Duration = Duration::from_millis(1);
 /// A pause is this part of how long nothing has come: what comes late is found late in proportion.
 const IDLE_SHARE: u32 = 50;
-/// Looking from the oldest on may take this part of the time.
-const OLDEST_SHARE: u32 = 20;
+/// Looking from the oldest on, and through events that wait in their keys, may take this part of
+/// the time.
+const LOOKING_SHARE: u32 = 20;
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// What an event is taken to weigh before any was seen.
 const FIRST_GUESS: usize = 64 * 1024;
 
 pub(crate) struct Pace {
     poll_interval: Duration,
+    /// Whether events wait for the ones before them in their keys.
+    by_key: bool,
     last_event: Instant,
-    /// When the last look from the oldest on ended, and how long it took.
-    last_oldest: Option<(Instant, Duration)>,
+    last_oldest: Option<Look>,
+    /// The last look onward, if it went past events none of which could be claimed.
+    in_vain: Option<Look>,
+    /// Events were settled since the last look from the oldest on: those after them may go now.
+    settled: bool,
     failures: u32,
     event_bytes: usize,
 }
 
+/// When a look ended, and how long it took.
+#[derive(Clone, Copy)]
+struct Look {
+    ended: Instant,
+    took: Duration,
+}
+
+impl Look {
+    /// Whether so much time has passed that another one takes at most this part of it.
+    fn is_over(self, share: u32, now: Instant) -> bool {
+        now >= self.ended + self.took * share
+    }
+}
+
 impl Pace {
-    pub(crate) fn new(poll_interval: Duration) -> Self {
+    pub(crate) fn new(poll_interval: Duration, by_key: bool) -> Self {
         Self {
             poll_interval,
+            by_key,
             last_event: Instant::now(),
             last_oldest: None,
+            in_vain: None,
+            settled: false,
             failures: 0,
             event_bytes: FIRST_GUESS,
         }
@@ -51,14 +74,25 @@ impl Pace {
     }
 
     pub(crate) fn reach(&self, now: Instant) -> Reach {
-        match self.last_oldest {
-            Some((ended, took)) if now < ended + took * OLDEST_SHARE => Reach::Onward,
-            _ => Reach::Oldest,
+        let share = match self.by_key && self.settled {
+            true => 1,
+            false => LOOKING_SHARE,
+        };
+        match (self.last_oldest, self.in_vain) {
+            (None, _) => Reach::Oldest,
+            (Some(oldest), _) if oldest.is_over(share, now) => Reach::Oldest,
+            (_, Some(look)) if !look.is_over(LOOKING_SHARE, now) => Reach::Latest,
+            _ => Reach::Onward,
         }
     }
 
     pub(crate) fn look_from_oldest(&mut self) {
         self.last_oldest = None;
+    }
+
+    /// Events were settled.
+    pub(crate) fn settled(&mut self) {
+        self.settled = true;
     }
 
     /// A standby becomes active brisk, and looks at everything.
@@ -72,18 +106,28 @@ impl Pace {
         (bytes / self.event_bytes.max(1)).max(1)
     }
 
-    pub(crate) fn claimed(&mut self, reach: Reach, started: Instant, taken: &Taken) {
-        let now = Instant::now();
+    /// Takes note of a claim. Gives back whether to look again at once.
+    pub(crate) fn claimed(&mut self, reach: Reach, started: Instant, taken: &Taken) -> bool {
+        let ended = Instant::now();
+        let look = Look {
+            ended,
+            took: ended - started,
+        };
         self.failures = 0;
         if reach == Reach::Oldest {
-            self.last_oldest = Some((now, now - started));
+            self.last_oldest = Some(look);
+            self.settled = false;
+        }
+        if reach != Reach::Latest {
+            self.in_vain = (taken.events == 0 && taken.more).then_some(look);
         }
         if taken.events > 0 {
-            self.last_event = now;
+            self.last_event = ended;
             let mean = taken.bytes.div_ceil(taken.events);
             // Quick to grow, slow to shrink.
             self.event_bytes = mean.max(self.event_bytes - self.event_bytes / 4);
         }
+        taken.events > 0 && taken.more
     }
 }
 
@@ -104,7 +148,7 @@ mod tests {
     // M16
     #[test]
     fn it_is_brisk_while_busy_and_slows_down_to_the_poll_interval() {
-        let pace = Pace::new(MS(1000));
+        let pace = Pace::new(MS(1000), false);
         let start = pace.last_event;
         assert_eq!(pace.pause(start), MS(1));
         assert_eq!(pace.pause(start + MS(10_000)), MS(200));
@@ -113,10 +157,13 @@ mod tests {
 
     #[test]
     fn looks_from_the_oldest_on_take_a_bounded_share_of_the_time() {
-        let mut pace = Pace::new(MS(1000));
+        let mut pace = Pace::new(MS(1000), false);
         let now = Instant::now();
         assert_eq!(pace.reach(now), Reach::Oldest);
-        pace.last_oldest = Some((now, MS(10)));
+        pace.last_oldest = Some(Look {
+            ended: now,
+            took: MS(10),
+        });
         assert_eq!(pace.reach(now + MS(199)), Reach::Onward);
         assert_eq!(pace.reach(now + MS(200)), Reach::Oldest);
         pace.look_from_oldest();
@@ -124,8 +171,44 @@ mod tests {
     }
 
     #[test]
+    fn a_settled_event_makes_it_look_for_those_after_it_in_the_key() {
+        let mut pace = Pace::new(MS(1000), true);
+        let now = Instant::now();
+        pace.last_oldest = Some(Look {
+            ended: now,
+            took: MS(10),
+        });
+        pace.settled();
+        assert_eq!(pace.reach(now + MS(9)), Reach::Onward);
+        assert_eq!(pace.reach(now + MS(10)), Reach::Oldest);
+    }
+
+    #[test]
+    fn a_long_line_of_waiting_events_does_not_hide_new_ones_nor_take_all_the_time() {
+        let mut pace = Pace::new(MS(1000), true);
+        let now = Instant::now();
+        let look = Look {
+            ended: now,
+            took: MS(10),
+        };
+        (pace.last_oldest, pace.in_vain) = (Some(look), Some(look));
+        assert_eq!(pace.reach(now + MS(199)), Reach::Latest);
+        pace.last_oldest = Some(Look {
+            ended: now + MS(100),
+            ..look
+        });
+        assert_eq!(pace.reach(now + MS(200)), Reach::Onward);
+        let blocked = Taken {
+            events: 0,
+            bytes: 0,
+            more: true,
+        };
+        assert!(!pace.claimed(Reach::Onward, now, &blocked));
+    }
+
+    #[test]
     fn large_events_are_asked_for_in_small_numbers() {
-        let mut pace = Pace::new(MS(1000));
+        let mut pace = Pace::new(MS(1000), false);
         pace.claimed(Reach::Onward, Instant::now(), &taken(10, 10 << 20));
         assert_eq!(pace.fitting(16 << 20), 16);
         assert_eq!(pace.fitting(0), 1);
@@ -137,7 +220,7 @@ mod tests {
 
     #[test]
     fn failures_slow_it_down_up_to_a_limit() {
-        let mut pace = Pace::new(MS(1000));
+        let mut pace = Pace::new(MS(1000), false);
         assert_eq!((pace.failed(), pace.failed()), (MS(100), MS(200)));
         for _ in 0..20 {
             pace.failed();

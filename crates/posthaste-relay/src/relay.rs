@@ -4,10 +4,11 @@
 //! there. The loop waits for none of them; what it has in hand is bounded.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering as Memory};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use posthaste::store::{Claim, Claimed, Reach, Scope, Settlement, Verdict};
+use posthaste::store::{Claim, Claimed, Ordering, Reach, Scope, Settlement, Verdict};
 use posthaste::{DeadReason, Lease, Store, StoreError};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
@@ -67,7 +68,7 @@ pub(crate) struct Engine {
     pub(crate) observer: Observer,
     pub(crate) wake: Arc<Notify>,
     /// Someone is gone: look from the oldest on.
-    take_over: std::sync::atomic::AtomicBool,
+    take_over: AtomicBool,
     stop: watch::Receiver<bool>,
 }
 
@@ -101,7 +102,7 @@ impl Relay {
                 hand: Hand::default(),
                 settling,
                 wake: Arc::new(Notify::new()),
-                take_over: std::sync::atomic::AtomicBool::new(false),
+                take_over: AtomicBool::new(false),
                 stop: stopped,
             }),
             verdicts,
@@ -146,7 +147,8 @@ impl Relay {
 
 impl Engine {
     async fn claim(self: Arc<Self>) {
-        let mut pace = Pace::new(self.settings.poll_interval);
+        let by_key = self.settings.ordering != Ordering::None;
+        let mut pace = Pace::new(self.settings.poll_interval, by_key);
         while !self.is_stopping() {
             if self.settings.mode == Mode::SingleActive && !self.leads().await {
                 pace.stand_by();
@@ -162,6 +164,7 @@ impl Engine {
                         () = tokio::time::sleep(pause) => {}
                         () = self.store.woken() => {}
                         () = self.wake.notified() => {}
+                        () = self.hand.progress.notified(), if by_key => {}
                         () = self.stopping() => {}
                     }
                 }
@@ -185,11 +188,14 @@ impl Engine {
         if limit == 0 {
             return Ok(false);
         }
-        if self
-            .take_over
-            .swap(false, std::sync::atomic::Ordering::Relaxed)
-        {
+        if self.take_over.swap(false, Memory::Relaxed) {
             pace.look_from_oldest();
+        }
+        if self.hand.was_put_down() {
+            pace.settled();
+        }
+        if self.hand.was_put_down() {
+            pace.settled();
         }
         let now = Instant::now();
         let share = self.settings.in_flight.div_ceil(self.destinations.len());
@@ -226,9 +232,8 @@ impl Engine {
             except_topics,
             ..self.request(limit, reach)
         };
-        let claimed = self.take(&claim).await?;
-        pace.claimed(reach, now, &claimed);
-        Ok(claimed.more)
+        let taken = self.take(&claim).await?;
+        Ok(pace.claimed(reach, now, &taken))
     }
 
     fn request(&self, limit: u32, reach: Reach) -> Claim {
@@ -387,8 +392,7 @@ impl Engine {
                         gone,
                         "taking over from relays that are gone"
                     );
-                    self.take_over
-                        .store(true, std::sync::atomic::Ordering::Relaxed);
+                    self.take_over.store(true, Memory::Relaxed);
                     self.wake.notify_one();
                 }
                 Err(error) => self.log_store("take over", &error),

@@ -114,6 +114,9 @@ pub enum Reach {
     Oldest,
     /// From where this store's last claim ended: may miss what was committed late or came back.
     Onward,
+    /// From the latest that this store has seen: finds what was enqueued since, even while a long
+    /// line of events waits for the ones before them in their keys.
+    Latest,
 }
 
 /// Which events a relay or a filter is about. Empty: all.

@@ -52,7 +52,7 @@ async fn two_relays_with_failures_keep_every_key_in_sequence() {
         async move {
             tokio::time::sleep(MS(call % 5)).await;
             // About one in seven fails, and each event succeeds in the end.
-            match (call * 2_654_435_761) % 7 == 0 && event.attempts < 5 {
+            match (call * 2_654_435_761).is_multiple_of(7) && event.attempts < 5 {
                 true => Outcome::Retry("now and then".to_owned()),
                 false => Outcome::Delivered,
             }

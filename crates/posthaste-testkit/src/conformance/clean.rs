@@ -1,5 +1,6 @@
 //! Clean: what goes, what stays, and how much at a time.
 
+use std::slice::from_ref;
 use std::time::Duration;
 
 use posthaste::store::{Claim, Clean, Verdict};
@@ -127,9 +128,9 @@ pub async fn an_archive_keeps_what_is_cleaned(bed: impl Bed) {
 pub async fn a_cleaned_dedupe_key_is_free_again(bed: impl Bed) {
     let store = bed.relay().await;
     let message = message().dedupe_key("a");
-    enqueue(&bed, &[message.clone()]).await;
+    enqueue(&bed, from_ref(&message)).await;
     deliver(&store, &claim_all(&store, &Claim::new(1)).await).await;
-    assert!(!enqueue(&bed, &[message.clone()]).await[0].new);
+    assert!(!enqueue(&bed, from_ref(&message)).await[0].new);
     bed.pass(8 * 24 * HOUR).await;
     assert_eq!(store.clean(&week()).await.unwrap(), 1);
     assert!(enqueue(&bed, &[message]).await[0].new);

@@ -255,19 +255,22 @@ async fn work(
         let events = claimed.events;
         let mut failed: Vec<String> = Vec::new();
         for event in &events {
-            turn += 1;
             let key = event.ordering_key.clone().unwrap();
             if failed.contains(&key) {
                 settle(&store, event, Verdict::Release).await;
-            } else if turn % 5 == 0 {
+                continue;
+            }
+            turn += 1;
+            if turn.is_multiple_of(5) {
                 retry(&store, event, Duration::ZERO).await;
                 failed.push(key);
             } else {
                 delivered.lock().unwrap().push((key, event.sequence));
-                let keep = turn % 2 == 0;
+                let keep = turn.is_multiple_of(2);
                 settle(&store, event, Verdict::Delivered { keep }).await;
             }
         }
+        tokio::task::yield_now().await;
     }
 }
 

@@ -53,7 +53,7 @@ pub struct Postgres {
     standing: Mutex<Standing>,
     owner: std::sync::Mutex<Uuid>,
     held: Held,
-    cursor: std::sync::Mutex<Cursor>,
+    cursors: std::sync::Mutex<Cursors>,
     woken: Arc<Notify>,
 }
 
@@ -69,7 +69,16 @@ struct Standing {
     gone: HashSet<Uuid>,
 }
 
-/// Where the last claim ended.
+/// Where claims go on from.
+#[derive(Clone, Copy)]
+struct Cursors {
+    /// Where the last claim ended.
+    onward: Cursor,
+    /// The furthest that any claim has seen.
+    latest: Cursor,
+}
+
+/// A place among the due events.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Cursor(Timestamp, i64);
 
@@ -146,7 +155,10 @@ impl Postgres {
             standing: Mutex::new(Standing::default()),
             owner: std::sync::Mutex::new(Uuid::new_v4()),
             held: Held::default(),
-            cursor: std::sync::Mutex::new(START),
+            cursors: std::sync::Mutex::new(Cursors {
+                onward: START,
+                latest: START,
+            }),
             woken,
             table: Arc::new(table),
         };
@@ -211,20 +223,31 @@ impl Postgres {
         Ok(())
     }
 
-    fn cursor(&self) -> Cursor {
-        *self.cursor.lock().expect("not poisoned")
+    /// Where a claim looks from.
+    fn from(&self, reach: Reach) -> Cursor {
+        let cursors = self.cursors.lock().expect("not poisoned");
+        match reach {
+            Reach::Oldest => START,
+            Reach::Onward => cursors.onward,
+            Reach::Latest => cursors.latest,
+        }
     }
 
     /// Remembers where a claim ended: further on while there is more, and a little way back
     /// at the end, for those that commit late.
-    fn move_cursor(&self, last: Option<Cursor>, more: bool) {
+    fn move_cursors(&self, reach: Reach, last: Option<Cursor>, more: bool) {
         let Some(Cursor(at, sequence)) = last else {
             return;
         };
-        *self.cursor.lock().expect("not poisoned") = match more {
+        let ended = match more {
             true => Cursor(at, sequence),
             false => Cursor(Timestamp(at.0.saturating_sub(SLACK)), 0),
         };
+        let mut cursors = self.cursors.lock().expect("not poisoned");
+        cursors.latest = cursors.latest.max(ended);
+        if reach != Reach::Latest {
+            cursors.onward = ended;
+        }
     }
 
     fn claimed(&self, rows: &[Row], owner: Uuid, more: bool) -> Claimed {
@@ -525,10 +548,11 @@ impl Postgres {
         gone: Vec<Uuid>,
         claim: &Claim,
     ) -> Result<Claimed, StoreError> {
-        let (from, gone) = match claim.reach {
-            Reach::Oldest => (START, gone),
-            Reach::Onward => (self.cursor(), Vec::new()),
+        let gone = match claim.reach {
+            Reach::Oldest => gone,
+            Reach::Onward | Reach::Latest => Vec::new(),
         };
+        let from = self.from(claim.reach);
         let limit = i64::from(claim.limit);
         let lease = claim.lease.as_secs_f64();
         let max_attempts = i32::try_from(claim.max_attempts).unwrap_or(i32::MAX);
@@ -549,7 +573,7 @@ impl Postgres {
         let Ordering::Key(on_failure) = claim.ordering else {
             let rows = self.claim.query("claim", &self.sql.claim, &params).await?;
             let more = rows.len() as i64 >= limit;
-            self.move_cursor(rows.iter().map(place).max(), more);
+            self.move_cursors(claim.reach, rows.iter().map(place).max(), more);
             return Ok(self.claimed(&rows, owner, more));
         };
         let look = limit * i64::from(LOOK);
@@ -575,7 +599,7 @@ impl Postgres {
             true => rows.iter().map(place).max(),
             false => last_seen,
         };
-        self.move_cursor(last, more);
+        self.move_cursors(claim.reach, last, more);
         let mut claimed = self.claimed(&rows, owner, more);
         // Within a key the sequence decides, also over which was due first after a retry.
         claimed.events.sort_by_key(|event| event.sequence);
