@@ -13,6 +13,7 @@ use std::process::ExitCode;
 const HELP: &str = "\
 cargo xtask <command>
 
+  quickstart                       run the example `quickstart` on a PostgreSQL started for it
   test [arguments of cargo test]   run the tests on real servers, started for the run
   check [--fast]                   all that CI checks; --fast leaves out the tests
   bench [--quick] [scenario …]     run the benchmarks on a PostgreSQL started for the run
@@ -55,6 +56,7 @@ fn main() -> ExitCode {
         "check" => check::check(rest),
         "bench" => servers::bench(rest),
         "postgres" => servers::postgres(),
+        "quickstart" => servers::quickstart(),
         "help" | "--help" | "-h" => {
             print!("{HELP}");
             Ok(())

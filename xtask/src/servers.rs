@@ -34,6 +34,16 @@ pub(crate) fn bench(arguments: &[String]) -> Result {
     run(command.args(arguments).env(BENCH_POSTGRES, url))
 }
 
+/// `cargo xtask quickstart`: the example of that name, on a server that lives as long as it runs.
+pub(crate) fn quickstart() -> Result {
+    let example = ["-p", "posthaste-relay", "--example", "quickstart"];
+    // Built first: what does not compile needs no server.
+    run(cargo(["build"]).args(example))?;
+    let server = start_postgres()?;
+    let command = ["run", "--quiet"];
+    run(cargo(command).args(example).args(["--", &server.url()]))
+}
+
 /// `cargo xtask postgres`: a server to play with.
 pub(crate) fn postgres() -> Result {
     let server = start_postgres()?;

@@ -22,3 +22,8 @@ pub use relay::{Relay, Waker};
 pub use retry::Retry;
 pub use route::Pattern;
 pub use settings::{Builder, Cleaning, Mode, SettingsError};
+
+// So that the snippets of the README compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
