@@ -75,19 +75,20 @@ impl Destination {
     }
 }
 
+/// An event, and where it goes, if any route is for it.
+type Link = (Option<usize>, Arc<Event>);
+
 impl Engine {
     /// Starts the delivery of claimed events, given in the order in which to deliver them.
     pub(crate) fn dispatch(self: &Arc<Self>, events: Vec<Event>, claimed: Instant) {
-        let mut chains: Vec<Vec<(usize, Arc<Event>)>> = Vec::with_capacity(events.len());
+        let mut chains: Vec<Vec<Link>> = Vec::with_capacity(events.len());
         let mut chain_of_key = std::collections::HashMap::new();
         for event in events {
             let event = Arc::new(event);
-            let Some(destination) = self.route(&event.topic) else {
-                let error = format!("no route leads topic {} to a destination", event.topic);
-                self.done(event, dead(DeadReason::Rejected, error));
-                continue;
-            };
-            self.destinations[destination].expect(&event);
+            let destination = self.route(&event.topic);
+            if let Some(place) = destination {
+                self.destinations[place].expect(&event);
+            }
             let key = match self.settings.ordering {
                 Ordering::Key(_) => event.ordering_key.clone(),
                 Ordering::None => None,
@@ -105,17 +106,23 @@ impl Engine {
 
     /// Delivers the events of a chain one after the other. Once one of them stays behind, the
     /// rest is handed back: it must not overtake.
-    async fn follow(self: Arc<Self>, chain: Vec<(usize, Arc<Event>)>, claimed: Instant) {
+    async fn follow(self: Arc<Self>, chain: Vec<Link>, claimed: Instant) {
         let goes_on_without = self.settings.ordering == Ordering::Key(OnFailure::Skip);
         let mut halted = false;
         for (destination, event) in chain {
-            let verdict = match halted {
-                true => Verdict::Release,
-                false => self.attempt(destination, &event, claimed).await,
+            let verdict = match destination {
+                _ if halted => Verdict::Release,
+                Some(place) => self.attempt(place, &event, claimed).await,
+                None => dead(
+                    DeadReason::Rejected,
+                    format!("no route leads topic {} to a destination", event.topic),
+                ),
             };
-            self.destinations[destination]
-                .in_hand
-                .fetch_sub(1, Memory::Relaxed);
+            if let Some(place) = destination {
+                self.destinations[place]
+                    .in_hand
+                    .fetch_sub(1, Memory::Relaxed);
+            }
             halted = match &verdict {
                 Verdict::Delivered { .. } => false,
                 Verdict::Dead { .. } => !goes_on_without,

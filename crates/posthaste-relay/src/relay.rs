@@ -9,14 +9,14 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use posthaste::store::{Claim, Claimed, Ordering, Reach, Scope, Settlement, Verdict};
-use posthaste::{DeadReason, Store, StoreError};
+use posthaste::{DeadReason, Lease, Store, StoreError};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
 use crate::circuit::Admission;
 use crate::dispatch::Destination;
 use crate::hand::Hand;
-use crate::observe::Observer;
+use crate::observe::{Observer, presentable};
 use crate::pace::Pace;
 use crate::route::Pattern;
 use crate::settings::{Builder, Mode, Settings};
@@ -255,19 +255,25 @@ impl Engine {
         for (topic, reason) in &claimed.died {
             self.observer.died(topic, *reason);
         }
-        if !claimed.malformed.is_empty() {
-            self.set_aside(claimed.malformed).await?;
-        }
+        // First what can be delivered: it must not wait, or be forgotten, if the rest fails.
         self.hand.take(&claimed.events, sent + self.settings.lease);
         self.dispatch(claimed.events, sent);
+        if !claimed.malformed.is_empty() {
+            self.set_aside(claimed.malformed, claimed.held_back).await?;
+        }
         Ok(taken)
     }
 
-    /// Rows that are no events: dead, with what is wrong with them.
+    /// Rows that are no events: dead, with what is wrong with them. What they hold back goes back.
     async fn set_aside(
         &self,
-        malformed: Vec<(posthaste::Lease, String)>,
+        malformed: Vec<(Lease, String)>,
+        held_back: Vec<Lease>,
     ) -> Result<(), StoreError> {
+        let released = held_back.into_iter().map(|lease| Settlement {
+            lease,
+            verdict: Verdict::Release,
+        });
         let settlements: Vec<Settlement> = malformed
             .into_iter()
             .map(|(lease, error)| {
@@ -281,6 +287,7 @@ impl Engine {
                     },
                 }
             })
+            .chain(released)
             .collect();
         self.store.settle(&settlements).await.map(drop)
     }
@@ -453,12 +460,17 @@ impl Engine {
     }
 
     pub(crate) fn log_store(&self, what: &str, error: &StoreError) {
-        let cause = std::error::Error::source(error).map(ToString::to_string);
+        // A driver's error often says no more than "db error", and its source says which.
+        let causes =
+            std::iter::successors(std::error::Error::source(error), |cause| cause.source());
+        let causes: Vec<String> = causes
+            .map(|cause| presentable(&cause.to_string(), b""))
+            .collect();
         tracing::warn!(
             table = self.observer.table,
             what,
             code = error.code(),
-            cause = cause.as_deref(),
+            cause = causes.join(": "),
             "the store failed: {error}"
         );
     }

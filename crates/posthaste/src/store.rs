@@ -159,10 +159,19 @@ pub struct Claimed {
     pub events: Vec<Event>,
     /// Leased, but not readable as events: to be settled as [`DeadReason::Malformed`].
     pub malformed: Vec<(Lease, String)>,
+    /// Leased, but behind a malformed event of their key: to be settled as [`Verdict::Release`].
+    pub held_back: Vec<Lease>,
     /// Found without an attempt left, or parked, and now dead: topic and reason.
     pub died: Vec<(String, DeadReason)>,
     /// Whether there may be more that is due now.
     pub more: bool,
+}
+
+impl Claimed {
+    /// How many leases it got.
+    pub fn leases(&self) -> usize {
+        self.events.len() + self.malformed.len() + self.held_back.len()
+    }
 }
 
 /// How one lease ends.

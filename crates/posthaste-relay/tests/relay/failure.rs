@@ -1,10 +1,11 @@
 //! What fails: tried again, given up with its reason, and never in the way of the rest.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use posthaste::{DeadReason, Message, Status};
-use posthaste_relay::sink::Outcome;
+use posthaste::{DeadReason, Event, Message, Status};
+use posthaste_relay::sink::{Outcome, Sink};
 use posthaste_testkit::outbox::Fresh;
 use uuid::Uuid;
 
@@ -123,6 +124,37 @@ async fn a_panic_a_hang_and_an_error_among_a_thousand_hold_up_none_of_them() {
     assert_eq!(
         errors,
         ["on purpose", "panicked: on purpose", "timed out after 1s"]
+    );
+}
+
+// B8
+#[tokio::test]
+async fn a_sink_that_panics_before_it_begins_costs_an_attempt_like_any_other_failure() {
+    struct Hasty;
+    impl Sink for Hasty {
+        fn deliver<'s, 'f>(
+            &'s self,
+            _: Arc<Event>,
+        ) -> Pin<Box<dyn Future<Output = Outcome> + Send + 'f>>
+        where
+            's: 'f,
+            Self: 'f,
+        {
+            panic!("not even begun")
+        }
+    }
+    let mut fresh = Fresh::new().await;
+    let id = fresh.enqueue(&messages(1)).await[0].id;
+    let builder = brisk(&fresh).await.max_attempts(2);
+    let relay = Running::start(builder.destination("hasty", Hasty).build().unwrap());
+    let store = fresh.store().await;
+    until_settled(&store).await;
+    relay.stop().await;
+    let record = record(&store, id).await;
+    assert_eq!(record.dead_reason, Some(DeadReason::Exhausted));
+    assert_eq!(
+        record.last_error.as_deref(),
+        Some("panicked: not even begun")
     );
 }
 

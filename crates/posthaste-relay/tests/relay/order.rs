@@ -52,7 +52,7 @@ async fn two_relays_with_failures_keep_every_key_in_sequence() {
         async move {
             tokio::time::sleep(MS(call % 5)).await;
             // About one in seven fails, and each event succeeds in the end.
-            match (call * 2_654_435_761) % 7 == 0 && event.attempts < 5 {
+            match (call * 2_654_435_761).is_multiple_of(7) && event.attempts < 5 {
                 true => Outcome::Retry("now and then".to_owned()),
                 false => Outcome::Delivered,
             }
@@ -203,4 +203,49 @@ async fn a_key_that_waits_for_a_retry_holds_up_no_other_key() {
         stuck.iter().all(|id| *id == stuck[0]),
         "only the first is ever tried"
     );
+}
+
+/// What becomes of the second event of a key after the first was set aside without a delivery.
+async fn after_one_that_is_set_aside(first: &str, on_failure: OnFailure) -> Status {
+    let mut fresh = Fresh::new().await;
+    let sql = format!(
+        "insert into {{outbox}} (ordering_key, payload, topic, headers) values ('k', '1', {first})"
+    );
+    let sql = fresh.sql(&sql);
+    fresh.client.batch_execute(&sql).await.unwrap();
+    let ids: Vec<Uuid> = fresh
+        .enqueue(&[keyed("k", 1), keyed("free", 1)])
+        .await
+        .iter()
+        .map(|r| r.id)
+        .collect();
+    let witness = Witness::willing();
+    let builder = brisk(&fresh).await.ordering(Ordering::Key(on_failure));
+    let builder = builder
+        .destination("w", witness.clone())
+        .route("shop.*", "w");
+    let relay = Running::start(builder.build().unwrap());
+    let store = fresh.store().await;
+    eventually("the first is dead, and another key goes on", async || {
+        !with_status(&store, Status::Dead).await.is_empty()
+            && record(&store, ids[1]).await.status == Status::Delivered
+    })
+    .await;
+    tokio::time::sleep(MS(400)).await;
+    relay.stop().await;
+    record(&store, ids[0]).await.status
+}
+
+#[tokio::test]
+async fn one_that_is_no_event_or_has_no_route_is_dead_to_its_key_like_any_other() {
+    for first in ["'shop.a.b.v1', '[]'", "'bank.a.b.v1', '{}'"] {
+        for (on_failure, second) in [
+            (OnFailure::Block, Status::Pending),
+            (OnFailure::Park, Status::Dead),
+            (OnFailure::Skip, Status::Delivered),
+        ] {
+            let status = after_one_that_is_set_aside(first, on_failure).await;
+            assert_eq!(status, second, "{first} {on_failure:?}");
+        }
+    }
 }

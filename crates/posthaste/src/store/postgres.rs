@@ -6,9 +6,10 @@
 
 mod connect;
 mod decode;
+mod held;
 mod link;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,6 +21,7 @@ use tokio_postgres::{Config, Row};
 use uuid::Uuid;
 
 use self::decode::Timestamp;
+use self::held::Held;
 use self::link::{Link, Session, classify};
 use super::{
     Act, Claim, Claimed, Clean, Filter, OnFailure, Ordering, Reach, Scope, Settled, Settlement,
@@ -52,6 +54,7 @@ pub struct Postgres {
     presence: Link,
     standing: Mutex<Standing>,
     owner: std::sync::Mutex<Uuid>,
+    held: Held,
     cursors: std::sync::Mutex<Cursors>,
     woken: Arc<Notify>,
 }
@@ -60,7 +63,11 @@ pub struct Postgres {
 #[derive(Default)]
 struct Standing {
     session: Option<Arc<Session>>,
+    /// Whether the owner's id was ever told to the database: it stands for one session only.
+    told: bool,
     leads: bool,
+    /// Names that it had before in this session, and has not given up yet.
+    former: Vec<Uuid>,
     gone: HashSet<Uuid>,
     /// When those were last looked at that hold no lease any more.
     forgot: Option<Instant>,
@@ -97,6 +104,7 @@ struct Sql {
     register: String,
     peers: String,
     forget: String,
+    give_up: String,
 }
 
 impl Postgres {
@@ -141,6 +149,7 @@ impl Postgres {
                 register: render(include_str!("../../sql/postgres/register.sql")),
                 peers: render(include_str!("../../sql/postgres/peers.sql")),
                 forget: render(include_str!("../../sql/postgres/forget.sql")),
+                give_up: render(include_str!("../../sql/postgres/give_up.sql")),
             },
             name: format!("{} ({})", host(), std::process::id()),
             claim: link(CLAIM),
@@ -149,6 +158,7 @@ impl Postgres {
             presence: link(PRESENCE),
             standing: Mutex::new(Standing::default()),
             owner: std::sync::Mutex::new(Uuid::new_v4()),
+            held: Held::default(),
             cursors: std::sync::Mutex::new(Cursors {
                 onward: START,
                 latest: START,
@@ -162,27 +172,41 @@ impl Postgres {
     }
 
     /// Is known to other relays as an owner, for as long as its session lives. If that
-    /// session broke, what it had leased may be with others by now: it comes back as a new owner.
+    /// session broke, what it had leased may be with others by now; if a claim's answer got lost,
+    /// it may have leased what it knows nothing of: either way it goes on as a new owner.
     async fn be_present(&self) -> Result<tokio::sync::MutexGuard<'_, Standing>, StoreError> {
         let mut standing = self.standing.lock().await;
-        if standing
+        let alive = standing
             .session
-            .as_ref()
-            .is_some_and(|session| session.is_alive())
-        {
-            return Ok(standing);
-        }
-        let renewed = standing.session.is_some();
-        standing.session = None;
-        standing.leads = false;
-        let session = self.presence.session().await?;
-        let owner = match renewed {
+            .clone()
+            .filter(|session| session.is_alive());
+        let former = alive.as_ref().map(|_| self.owner());
+        let session = match alive {
+            Some(_) if !self.held.is_in_doubt() => return Ok(standing),
+            Some(session) => session,
+            None => {
+                standing.session = None;
+                standing.leads = false;
+                standing.former.clear();
+                self.presence.session().await?
+            }
+        };
+        let owner = match standing.told {
             true => Uuid::new_v4(),
             false => self.owner(),
         };
-        session
+        standing.told = true;
+        let registered = session
             .query("register", &self.sql.register, &[&owner, &self.name])
-            .await?;
+            .await;
+        if let Err(error) = registered {
+            // Then nobody knows what this session stands for.
+            standing.session = None;
+            self.presence.close().await;
+            return Err(error);
+        }
+        standing.former.extend(former);
+        self.held.renamed();
         *self.owner.lock().expect("not poisoned") = owner;
         standing.session = Some(session);
         Ok(standing)
@@ -196,6 +220,21 @@ impl Postgres {
             standing.forgot = Some(Instant::now());
         }
         due
+    }
+
+    /// Gives up the names that it had before, and under which it holds nothing more.
+    async fn give_up_former(&self, standing: &mut Standing) -> Result<(), StoreError> {
+        let (free, kept): (Vec<Uuid>, Vec<Uuid>) = standing
+            .former
+            .iter()
+            .partition(|name| self.held.is_free(**name));
+        if let (Some(session), false) = (&standing.session, free.is_empty()) {
+            session
+                .query("give_up", &self.sql.give_up, &[&free])
+                .await?;
+            standing.former = kept;
+        }
+        Ok(())
     }
 
     /// Where a claim looks from.
@@ -263,6 +302,34 @@ fn place(row: &Row) -> Cursor {
     Cursor(at, sequence)
 }
 
+/// Sets apart what comes after a malformed event in its key: it must not overtake.
+fn hold_back(claimed: &mut Claimed, rows: &[Row]) {
+    let malformed: HashSet<Uuid> = claimed
+        .malformed
+        .iter()
+        .map(|(lease, _)| lease.id)
+        .collect();
+    let mut first: HashMap<&str, i64> = HashMap::new();
+    for row in rows.iter().filter(|row| malformed.contains(&row.get("id"))) {
+        let sequence = row.get("sequence");
+        if let Some(key) = row.get("ordering_key") {
+            let first = first.entry(key).or_insert(sequence);
+            *first = sequence.min(*first);
+        }
+    }
+    let held_back = &mut claimed.held_back;
+    claimed.events.retain(|event| {
+        let key = event.ordering_key.as_deref();
+        let behind = key
+            .and_then(|key| first.get(key))
+            .is_some_and(|first| *first < event.sequence);
+        if behind {
+            held_back.push(event.lease);
+        }
+        !behind
+    });
+}
+
 fn host() -> String {
     std::fs::read_to_string("/proc/sys/kernel/hostname")
         .map(|name| name.trim().to_owned())
@@ -308,66 +375,21 @@ impl Store for Postgres {
     }
 
     async fn claim(&self, claim: &Claim) -> Result<Claimed, StoreError> {
-        let gone: Vec<Uuid> = {
+        let (owner, gone) = {
             let standing = self.be_present().await?;
-            match claim.reach {
-                Reach::Oldest => standing.gone.iter().copied().collect(),
-                Reach::Onward | Reach::Latest => Vec::new(),
-            }
+            let owner = self.owner();
+            // The claim itself counts, so that its name is not given up meanwhile.
+            self.held.take(owner, 1);
+            (owner, standing.gone.iter().copied().collect())
         };
-        let owner = self.owner();
-        let from = self.from(claim.reach);
-        let limit = i64::from(claim.limit);
-        let lease = claim.lease.as_secs_f64();
-        let max_attempts = i32::try_from(claim.max_attempts).unwrap_or(i32::MAX);
-        let topics = topics(&claim.scope);
-        let mut params: Vec<&(dyn ToSql + Sync)> = vec![
-            &limit,
-            &lease,
-            &owner,
-            &max_attempts,
-            &claim.scope.namespace,
-            &topics,
-            &claim.scope.tenant_id,
-            &claim.except_topics,
-            &from.0,
-            &from.1,
-            &gone,
-        ];
-        let Ordering::Key(on_failure) = claim.ordering else {
-            let rows = self.claim.query("claim", &self.sql.claim, &params).await?;
-            let more = rows.len() as i64 >= limit;
-            self.move_cursors(claim.reach, rows.iter().map(place).max(), more);
-            return Ok(self.claimed(&rows, owner, more));
-        };
-        let look = limit * i64::from(LOOK);
-        let on_failure = match on_failure {
-            OnFailure::Block => "block",
-            OnFailure::Park => "park",
-            OnFailure::Skip => "skip",
-        };
-        params.extend([&look as &(dyn ToSql + Sync), &on_failure]);
-        let mut rows = self
-            .claim
-            .query("claim_keyed", &self.sql.claim_keyed, &params)
-            .await?;
-        let looked_at: i64 = rows.first().map_or(0, |row| row.get("looked_at"));
-        let last_seen = rows.first().and_then(|row| {
-            let at: Option<Timestamp> = row.get("last_at");
-            Some(Cursor(at?, row.get("last_sequence")))
-        });
-        rows.retain(decode::is_event);
-        let full = rows.len() as i64 >= limit;
-        let more = full || looked_at >= look;
-        let last = match full {
-            true => rows.iter().map(place).max(),
-            false => last_seen,
-        };
-        self.move_cursors(claim.reach, last, more);
-        let mut claimed = self.claimed(&rows, owner, more);
-        // Within a key the sequence decides, also over which was due first after a retry.
-        claimed.events.sort_by_key(|event| event.sequence);
-        Ok(claimed)
+        let claimed = self.claim_as(owner, gone, claim).await;
+        match &claimed {
+            Ok(claimed) => self.held.take(owner, claimed.leases()),
+            Err(StoreError::Unavailable(_)) => self.held.doubt(),
+            Err(_) => {}
+        }
+        self.held.end(std::iter::once(owner));
+        claimed
     }
 
     async fn settle(&self, settlements: &[Settlement]) -> Result<Settled, StoreError> {
@@ -389,6 +411,7 @@ impl Store for Postgres {
             self.end_otherwise(others),
         );
         let lost = [kept?, deleted?, others?].concat();
+        self.held.end(settlements.iter().map(|s| s.lease.owner));
         Ok(Settled {
             applied: settlements.len() - lost.len(),
             lost,
@@ -413,7 +436,11 @@ impl Store for Postgres {
     }
 
     async fn take_over(&self) -> Result<usize, StoreError> {
-        let known: Vec<Uuid> = self.be_present().await?.gone.iter().copied().collect();
+        let known: Vec<Uuid> = {
+            let mut standing = self.be_present().await?;
+            self.give_up_former(&mut standing).await?;
+            standing.gone.iter().copied().collect()
+        };
         if !known.is_empty() && self.forgets().await {
             self.ops
                 .query("forget", &self.sql.forget, &[&known])
@@ -458,11 +485,10 @@ impl Store for Postgres {
         };
         standing.leads = false;
         self.presence.close().await;
-        // Only if it holds no lease: otherwise others are to see that it is gone.
-        let forgotten = self
-            .ops
-            .query("forget", &self.sql.forget, &[&vec![self.owner()]])
-            .await;
+        let mut names = std::mem::take(&mut standing.former);
+        names.push(self.owner());
+        // Only those that hold no lease: otherwise others are to see that they are gone.
+        let forgotten = self.ops.query("forget", &self.sql.forget, &[&names]).await;
         // Others may have its leases by now: should it come back, then as somebody else.
         *self.owner.lock().expect("not poisoned") = Uuid::new_v4();
         session
@@ -530,6 +556,73 @@ impl Store for Postgres {
 }
 
 impl Postgres {
+    async fn claim_as(
+        &self,
+        owner: Uuid,
+        gone: Vec<Uuid>,
+        claim: &Claim,
+    ) -> Result<Claimed, StoreError> {
+        let gone = match claim.reach {
+            Reach::Oldest => gone,
+            Reach::Onward | Reach::Latest => Vec::new(),
+        };
+        let from = self.from(claim.reach);
+        let limit = i64::from(claim.limit);
+        let lease = claim.lease.as_secs_f64();
+        let max_attempts = i32::try_from(claim.max_attempts).unwrap_or(i32::MAX);
+        let topics = topics(&claim.scope);
+        let mut params: Vec<&(dyn ToSql + Sync)> = vec![
+            &limit,
+            &lease,
+            &owner,
+            &max_attempts,
+            &claim.scope.namespace,
+            &topics,
+            &claim.scope.tenant_id,
+            &claim.except_topics,
+            &from.0,
+            &from.1,
+            &gone,
+        ];
+        let Ordering::Key(on_failure) = claim.ordering else {
+            let rows = self.claim.query("claim", &self.sql.claim, &params).await?;
+            let more = rows.len() as i64 >= limit;
+            self.move_cursors(claim.reach, rows.iter().map(place).max(), more);
+            return Ok(self.claimed(&rows, owner, more));
+        };
+        let look = limit * i64::from(LOOK);
+        let on_failure = match on_failure {
+            OnFailure::Block => "block",
+            OnFailure::Park => "park",
+            OnFailure::Skip => "skip",
+        };
+        params.extend([&look as &(dyn ToSql + Sync), &on_failure]);
+        let mut rows = self
+            .claim
+            .query("claim_keyed", &self.sql.claim_keyed, &params)
+            .await?;
+        let looked_at: i64 = rows.first().map_or(0, |row| row.get("looked_at"));
+        let last_seen = rows.first().and_then(|row| {
+            let at: Option<Timestamp> = row.get("last_at");
+            Some(Cursor(at?, row.get("last_sequence")))
+        });
+        rows.retain(decode::is_event);
+        let full = rows.len() as i64 >= limit;
+        let more = full || looked_at >= look;
+        let last = match full {
+            true => rows.iter().map(place).max(),
+            false => last_seen,
+        };
+        self.move_cursors(claim.reach, last, more);
+        let mut claimed = self.claimed(&rows, owner, more);
+        // Within a key the sequence decides, also over which was due first after a retry.
+        claimed.events.sort_by_key(|event| event.sequence);
+        if on_failure != "skip" {
+            hold_back(&mut claimed, &rows);
+        }
+        Ok(claimed)
+    }
+
     async fn end<'l>(
         &self,
         name: &'static str,

@@ -1,0 +1,216 @@
+//! One scenario: an outbox, a ledger, and relays as processes of their own.
+
+use std::fs::File;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use posthaste::Store;
+use posthaste_testkit::outbox::Fresh;
+use posthaste_testkit::server;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::ledger::{Consumed, Faults, Produced, verdict};
+use crate::producer::Producers;
+
+/// Long enough for a busy machine; a scenario that works never waits for it.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How many events a relay has in hand at most.
+pub(crate) const IN_HAND: usize = 40;
+
+pub(crate) struct Scene {
+    pub(crate) fresh: Fresh,
+    pub(crate) ordered: bool,
+    /// Where relays find the database, if not where producers do.
+    pub(crate) relays_url: Option<String>,
+    dir: PathBuf,
+}
+
+impl Scene {
+    pub(crate) async fn new(ordered: bool) -> Self {
+        Self::at(&server::postgres_url(), ordered).await
+    }
+
+    pub(crate) async fn at(url: &str, ordered: bool) -> Self {
+        let fresh = Fresh::at(url).await;
+        let dir = std::env::temp_dir().join(format!("posthaste-flow-{}", fresh.table.schema()));
+        std::fs::create_dir(&dir).unwrap();
+        Self {
+            fresh,
+            ordered,
+            relays_url: None,
+            dir,
+        }
+    }
+
+    /// Starts a relay, and waits until it is ready. `options` are those of `flow-relay`.
+    pub(crate) async fn relay(&self, options: &[(&str, u64)]) -> Process {
+        self.relay_that_dies(None, options).await
+    }
+
+    /// Starts a relay that kills itself at a named point.
+    pub(crate) async fn relay_that_dies(
+        &self,
+        at: Option<&str>,
+        options: &[(&str, u64)],
+    ) -> Process {
+        let url = self.relays_url.as_ref().unwrap_or(&self.fresh.url);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_flow-relay"));
+        command
+            .args(["--url", &format!("{url}?application_name={}", self.name())])
+            .args(["--table", &self.fresh.table.to_string()])
+            .arg("--ledger")
+            .arg(self.ledger())
+            .args(["--in-flight", &IN_HAND.to_string()])
+            .args(["--ordered", if self.ordered { "1" } else { "0" }]);
+        for (name, value) in options {
+            command.args([format!("--{name}"), value.to_string()]);
+        }
+        if let Some(point) = at {
+            command.args(["--die-at", point]);
+        }
+        let log = File::options()
+            .create(true)
+            .append(true)
+            .open(self.dir.join("relays.log"))
+            .unwrap();
+        let child = command.stdin(Stdio::null()).stderr(log).spawn().unwrap();
+        let process = Process(child);
+        let pid = process.pid();
+        self.eventually("the relay is ready", async |scene| {
+            scene.consumed().ready.contains(&pid)
+        })
+        .await;
+        process
+    }
+
+    pub(crate) fn producers(&self, count: usize) -> Producers {
+        Producers::start(&self.fresh.url, &self.fresh.table, count)
+    }
+
+    /// What the sessions of this scene's relays are called.
+    pub(crate) fn name(&self) -> String {
+        format!("flow-{}", self.fresh.table.schema())
+    }
+
+    pub(crate) fn ledger(&self) -> PathBuf {
+        self.dir.join("ledger")
+    }
+
+    pub(crate) fn consumed(&self) -> Consumed {
+        Consumed::read(&self.ledger())
+    }
+
+    pub(crate) fn faults(&self) -> Faults {
+        Faults {
+            in_hand: IN_HAND,
+            ordered: self.ordered,
+            ..Faults::default()
+        }
+    }
+
+    pub(crate) async fn eventually(&self, what: &str, mut holds: impl AsyncFnMut(&Self) -> bool) {
+        let deadline = Instant::now() + PATIENCE;
+        while !holds(self).await {
+            assert!(Instant::now() < deadline, "not within {PATIENCE:?}: {what}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Waits until all that was committed is delivered and settled.
+    pub(crate) async fn until_done(&self, produced: &Produced) {
+        self.eventually("all is delivered", async |scene| {
+            produced.committed.is_subset(&scene.consumed().ids())
+        })
+        .await;
+        let store = self.fresh.store().await;
+        self.eventually("all is settled", async |_| {
+            let stats = store.stats().await.unwrap();
+            stats.pending + stats.processing == 0
+        })
+        .await;
+        assert_eq!(
+            store.stats().await.unwrap().dead,
+            0,
+            "nothing dies of a fault"
+        );
+    }
+
+    /// The end of a scenario: everything arrives, the relays stop, the ledgers decide.
+    pub(crate) async fn close(
+        &self,
+        produced: &Produced,
+        relays: Vec<Process>,
+        faults: &Faults,
+    ) -> Consumed {
+        self.until_done(produced).await;
+        for mut relay in relays {
+            relay.signal(Signal::TERM);
+            assert!(relay.ended().success());
+        }
+        let consumed = self.consumed();
+        println!(
+            "{} committed, {} rolled back, {} unsure; {} delivered, {} repeats, faults {:?}",
+            produced.committed.len(),
+            produced.rolled_back.len(),
+            produced.unsure.len(),
+            consumed.deliveries.len(),
+            consumed.repeats(),
+            faults.of,
+        );
+        verdict(produced, &consumed, faults);
+        consumed
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!(
+                "the ledger and the logs of the relays are in {}",
+                self.dir.display()
+            );
+        } else {
+            let _ = std::fs::remove_dir_all(&self.dir);
+        }
+    }
+}
+
+/// A relay in a process of its own. Killed when it is dropped.
+pub(crate) struct Process(Child);
+
+impl Process {
+    pub(crate) fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.pid()).ok().and_then(Pid::from_raw);
+        kill_process(pid.expect("a process id"), signal).unwrap();
+    }
+
+    /// Waits until it has ended.
+    pub(crate) fn ended(&mut self) -> ExitStatus {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.0.try_wait().unwrap() {
+                return status;
+            }
+            assert!(Instant::now() < deadline, "the relay does not end");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// `kill -9`
+    pub(crate) fn kill(mut self) {
+        self.signal(Signal::KILL);
+        self.ended();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

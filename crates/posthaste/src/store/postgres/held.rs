@@ -1,0 +1,62 @@
+//! How many leases are held under each name that this store has had.
+//!
+//! A claim whose answer got lost may have leased events that nobody knows of. The store then
+//! goes on under another name, and gives the former one up as soon as all that is known to be
+//! held under it has ended: what remains is free for everyone, long before its leases expire.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use uuid::Uuid;
+
+#[derive(Default)]
+pub(super) struct Held {
+    leases: Mutex<HashMap<Uuid, usize>>,
+    in_doubt: AtomicBool,
+}
+
+impl Held {
+    fn leases(&self) -> std::sync::MutexGuard<'_, HashMap<Uuid, usize>> {
+        self.leases.lock().expect("not poisoned")
+    }
+
+    pub(super) fn take(&self, owner: Uuid, leases: usize) {
+        if leases > 0 {
+            *self.leases().entry(owner).or_default() += leases;
+        }
+    }
+
+    /// Each of these ended one lease.
+    pub(super) fn end(&self, owners: impl Iterator<Item = Uuid>) {
+        let mut leases = self.leases();
+        for owner in owners {
+            if let Entry::Occupied(mut held) = leases.entry(owner) {
+                *held.get_mut() -= 1;
+                if *held.get() == 0 {
+                    held.remove();
+                }
+            }
+        }
+    }
+
+    /// Whether nothing is known to be held under this name.
+    pub(super) fn is_free(&self, owner: Uuid) -> bool {
+        !self.leases().contains_key(&owner)
+    }
+
+    /// An answer got lost.
+    pub(super) fn doubt(&self) {
+        self.in_doubt.store(true, Ordering::SeqCst);
+    }
+
+    pub(super) fn is_in_doubt(&self) -> bool {
+        self.in_doubt.load(Ordering::SeqCst)
+    }
+
+    /// From now on events are leased under another name.
+    pub(super) fn renamed(&self) {
+        self.in_doubt.store(false, Ordering::SeqCst);
+    }
+}
