@@ -25,6 +25,8 @@ pub(crate) struct Pace {
     last_oldest: Option<Look>,
     /// The last look onward, if it went past events none of which could be claimed.
     in_vain: Option<Look>,
+    /// Where the last look was, if it was in vain: further on there may be more.
+    passed: Option<Reach>,
     /// Events were settled since the last look from the oldest on: those after them may go now.
     settled: bool,
     failures: u32,
@@ -53,6 +55,7 @@ impl Pace {
             last_event: Instant::now(),
             last_oldest: None,
             in_vain: None,
+            passed: None,
             settled: false,
             failures: 0,
             event_bytes: FIRST_GUESS,
@@ -78,11 +81,15 @@ impl Pace {
             true => 1,
             false => LOOKING_SHARE,
         };
-        match (self.last_oldest, self.in_vain) {
-            (None, _) => Reach::Oldest,
-            (Some(oldest), _) if oldest.is_over(share, now) => Reach::Oldest,
-            (_, Some(look)) if !look.is_over(LOOKING_SHARE, now) => Reach::Latest,
+        let onward = match self.in_vain {
+            Some(look) if !look.is_over(LOOKING_SHARE, now) => Reach::Latest,
             _ => Reach::Onward,
+        };
+        match (self.passed, self.last_oldest) {
+            (Some(Reach::Oldest), Some(_)) => onward,
+            (Some(Reach::Onward), Some(_)) => Reach::Latest,
+            (_, Some(oldest)) if !oldest.is_over(share, now) => onward,
+            _ => Reach::Oldest,
         }
     }
 
@@ -114,12 +121,15 @@ impl Pace {
             took: ended - started,
         };
         self.failures = 0;
-        if reach == Reach::Oldest {
-            self.last_oldest = Some(look);
-            self.settled = false;
-        }
-        if reach != Reach::Latest {
-            self.in_vain = (taken.events == 0 && taken.more).then_some(look);
+        let in_vain = taken.events == 0 && taken.more;
+        self.passed = in_vain.then_some(reach);
+        match reach {
+            Reach::Oldest => {
+                self.last_oldest = Some(look);
+                self.settled = false;
+            }
+            Reach::Onward => self.in_vain = in_vain.then_some(look),
+            Reach::Latest => {}
         }
         if taken.events > 0 {
             self.last_event = ended;
@@ -127,7 +137,8 @@ impl Pace {
             // Quick to grow, slow to shrink.
             self.event_bytes = mean.max(self.event_bytes - self.event_bytes / 4);
         }
-        taken.events > 0 && taken.more
+        // Past events that wait, it looks further on: onward, then at the latest, then it pauses.
+        taken.more && (taken.events > 0 || reach != Reach::Latest)
     }
 }
 
@@ -203,7 +214,29 @@ mod tests {
             bytes: 0,
             more: true,
         };
-        assert!(!pace.claimed(Reach::Onward, now, &blocked));
+        assert!(pace.claimed(Reach::Onward, now, &blocked));
+        assert_eq!(pace.reach(now), Reach::Latest);
+        assert!(!pace.claimed(Reach::Latest, now, &blocked));
+    }
+
+    #[test]
+    fn looks_onward_have_their_turn_however_often_those_from_the_oldest_on_are_in_vain() {
+        let mut pace = Pace::new(MS(1000), true);
+        let blocked = Taken {
+            events: 0,
+            bytes: 0,
+            more: true,
+        };
+        let mut now = Instant::now();
+        for _ in 0..3 {
+            for reach in [Reach::Oldest, Reach::Onward, Reach::Latest] {
+                assert_eq!(pace.reach(now), reach);
+                let again = pace.claimed(reach, Instant::now() - MS(1), &blocked);
+                assert_eq!(again, reach != Reach::Latest);
+            }
+            // Long enough for any look to be due again.
+            now = Instant::now() + MS(100);
+        }
     }
 
     #[test]

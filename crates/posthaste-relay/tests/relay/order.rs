@@ -181,12 +181,9 @@ async fn skip_goes_on_without_the_dead_one() {
     assert_eq!(ids_of(&witness.delivered(), "good").len(), 3);
 }
 
-#[tokio::test]
-async fn a_key_that_waits_for_a_retry_holds_up_no_other_key() {
+/// Key `stuck` fails for ever; all of key `free` must arrive all the same.
+async fn goes_on_beside_a_stuck_key(batch: Vec<Message>) {
     let mut fresh = Fresh::new().await;
-    let batch: Vec<Message> = (0..300)
-        .map(|n| keyed(if n % 3 == 0 { "stuck" } else { "free" }, n))
-        .collect();
     fresh.enqueue(&batch).await;
     let witness = Witness::new(|event| async move {
         match event.ordering_key.as_deref() {
@@ -203,6 +200,18 @@ async fn a_key_that_waits_for_a_retry_holds_up_no_other_key() {
         stuck.iter().all(|id| *id == stuck[0]),
         "only the first is ever tried"
     );
+}
+
+#[tokio::test]
+async fn a_key_that_waits_for_a_retry_holds_up_no_other_key() {
+    let key = |n| if n % 3 == 0 { "stuck" } else { "free" };
+    goes_on_beside_a_stuck_key((0..300).map(|n| keyed(key(n), n)).collect()).await;
+}
+
+#[tokio::test]
+async fn a_line_of_waiting_events_longer_than_any_look_holds_up_no_other_key() {
+    let key = |n| if n < 1500 { "stuck" } else { "free" };
+    goes_on_beside_a_stuck_key((0..1700).map(|n| keyed(key(n), n)).collect()).await;
 }
 
 /// What becomes of the second event of a key after the first was set aside without a delivery.

@@ -80,6 +80,9 @@ struct Cursors {
     onward: Cursor,
     /// The furthest that any claim has seen.
     latest: Cursor,
+    /// Whether going onward came to the end. With order by key only then does it start over:
+    /// a line of waiting events may be longer than what one claim looks at.
+    at_end: bool,
 }
 
 /// A place among the due events.
@@ -162,6 +165,7 @@ impl Postgres {
             cursors: std::sync::Mutex::new(Cursors {
                 onward: START,
                 latest: START,
+                at_end: true,
             }),
             woken,
             table: Arc::new(table),
@@ -249,7 +253,16 @@ impl Postgres {
 
     /// Remembers where a claim ended: further on while there is more, and a little way back
     /// at the end, for those that commit late.
-    fn move_cursors(&self, reach: Reach, last: Option<Cursor>, more: bool) {
+    fn move_cursors(&self, claim: &Claim, last: Option<Cursor>, more: bool) {
+        let mut cursors = self.cursors.lock().expect("not poisoned");
+        let onward = match claim.reach {
+            Reach::Oldest => claim.ordering == Ordering::None || cursors.at_end || !more,
+            Reach::Onward => true,
+            Reach::Latest => false,
+        };
+        if onward {
+            cursors.at_end = !more;
+        }
         let Some(Cursor(at, sequence)) = last else {
             return;
         };
@@ -257,9 +270,8 @@ impl Postgres {
             true => Cursor(at, sequence),
             false => Cursor(Timestamp(at.0.saturating_sub(SLACK)), 0),
         };
-        let mut cursors = self.cursors.lock().expect("not poisoned");
         cursors.latest = cursors.latest.max(ended);
-        if reach != Reach::Latest {
+        if onward {
             cursors.onward = ended;
         }
     }
@@ -587,7 +599,7 @@ impl Postgres {
         let Ordering::Key(on_failure) = claim.ordering else {
             let rows = self.claim.query("claim", &self.sql.claim, &params).await?;
             let more = rows.len() as i64 >= limit;
-            self.move_cursors(claim.reach, rows.iter().map(place).max(), more);
+            self.move_cursors(claim, rows.iter().map(place).max(), more);
             return Ok(self.claimed(&rows, owner, more));
         };
         let look = limit * i64::from(LOOK);
@@ -613,7 +625,7 @@ impl Postgres {
             true => rows.iter().map(place).max(),
             false => last_seen,
         };
-        self.move_cursors(claim.reach, last, more);
+        self.move_cursors(claim, last, more);
         let mut claimed = self.claimed(&rows, owner, more);
         // Within a key the sequence decides, also over which was due first after a retry.
         claimed.events.sort_by_key(|event| event.sequence);
