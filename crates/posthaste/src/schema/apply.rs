@@ -295,7 +295,10 @@ mod tests {
             ),
             "{older}"
         );
-        assert!(older.to_string().contains("posthaste::schema::apply"), "{older}");
+        assert!(
+            older.to_string().contains("posthaste::schema::apply"),
+            "{older}"
+        );
         assert_eq!(LATER.apply(&mut client, &table).await.unwrap(), 2);
         LATER.check(&client, &table).await.unwrap();
         let newer = OUTBOX.check(&client, &table).await.unwrap_err();

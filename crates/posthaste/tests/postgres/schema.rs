@@ -135,7 +135,10 @@ async fn what_is_missing_is_told_with_its_remedy() {
     let nowhere = table(&format!("{}.outbox", some_schema()));
     let error = schema::check(&client, &nowhere).await.unwrap_err();
     assert_eq!(error.code(), "schema.missing");
-    assert!(error.to_string().contains("posthaste::schema::apply"), "{error}");
+    assert!(
+        error.to_string().contains("posthaste::schema::apply"),
+        "{error}"
+    );
     let error = Postgres::connect(&url, nowhere).await.err().unwrap();
     assert_eq!(error.code(), "schema.missing");
     // A neighbour in the same schema does not count.

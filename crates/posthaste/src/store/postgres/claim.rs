@@ -1,0 +1,223 @@
+//! Claim: lease due events, and remember where to go on.
+
+use std::collections::{HashMap, HashSet};
+
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+use uuid::Uuid;
+
+use super::decode::{self, Timestamp};
+use super::{Postgres, topics};
+use crate::store::{Claim, Claimed, OnFailure, Ordering, Reach, Store, StoreError};
+
+/// At the end of the due events, look again at this much, in microseconds: commits do not come in
+/// the order of their times.
+const SLACK: i64 = 100_000;
+/// With ordering by key, how many due events to look at for each one that is wanted.
+const LOOK: u32 = 4;
+
+/// Where claims go on from.
+#[derive(Clone, Copy)]
+pub(super) struct Cursors {
+    /// Where the last claim ended.
+    onward: Cursor,
+    /// The furthest that any claim has seen.
+    latest: Cursor,
+    /// Whether going onward came to the end. With order by key only then does it start over:
+    /// a line of waiting events may be longer than what one claim looks at.
+    at_end: bool,
+}
+
+/// A place among the due events.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Cursor(Timestamp, i64);
+
+const START: Cursor = Cursor(Timestamp(i64::MIN), 0);
+
+impl Default for Cursors {
+    fn default() -> Self {
+        Self {
+            onward: START,
+            latest: START,
+            at_end: true,
+        }
+    }
+}
+
+impl Postgres {
+    /// Claims as the owner that others know.
+    pub(super) async fn claim_events(&self, claim: &Claim) -> Result<Claimed, StoreError> {
+        let (owner, gone) = {
+            let standing = self.be_present().await?;
+            let owner = self.owner();
+            // The claim itself counts, so that its name is not given up meanwhile.
+            self.held.take(owner, 1);
+            (owner, standing.gone.iter().copied().collect())
+        };
+        let claimed = self.claim_as(owner, gone, claim).await;
+        match &claimed {
+            Ok(claimed) => self.held.take(owner, claimed.leases()),
+            Err(StoreError::Unavailable(_)) => self.held.doubt(),
+            Err(_) => {}
+        }
+        self.held.end(std::iter::once(owner));
+        claimed
+    }
+
+    async fn claim_as(
+        &self,
+        owner: Uuid,
+        gone: Vec<Uuid>,
+        claim: &Claim,
+    ) -> Result<Claimed, StoreError> {
+        let gone = match claim.reach {
+            Reach::Oldest => gone,
+            Reach::Onward | Reach::Latest => Vec::new(),
+        };
+        let from = self.from(claim.reach);
+        let limit = i64::from(claim.limit);
+        let lease = claim.lease.as_secs_f64();
+        let max_attempts = i32::try_from(claim.max_attempts).unwrap_or(i32::MAX);
+        let topics = topics(&claim.scope);
+        let mut params: Vec<&(dyn ToSql + Sync)> = vec![
+            &limit,
+            &lease,
+            &owner,
+            &max_attempts,
+            &claim.scope.namespace,
+            &topics,
+            &claim.scope.tenant_id,
+            &claim.except_topics,
+            &from.0,
+            &from.1,
+            &gone,
+        ];
+        let Ordering::Key(on_failure) = claim.ordering else {
+            let rows = self.claim.query("claim", &self.sql.claim, &params).await?;
+            let more = rows.len() as i64 >= limit;
+            self.move_cursors(claim, rows.iter().map(place).max(), more);
+            return Ok(self.claimed(&rows, owner, more));
+        };
+        let look = limit * i64::from(LOOK);
+        let on_failure = match on_failure {
+            OnFailure::Block => "block",
+            OnFailure::Park => "park",
+            OnFailure::Skip => "skip",
+        };
+        params.extend([&look as &(dyn ToSql + Sync), &on_failure]);
+        let mut rows = self
+            .claim
+            .query("claim_keyed", &self.sql.claim_keyed, &params)
+            .await?;
+        let looked_at: i64 = rows.first().map_or(0, |row| row.get("looked_at"));
+        let last_seen = rows.first().and_then(|row| {
+            let at: Option<Timestamp> = row.get("last_at");
+            Some(Cursor(at?, row.get("last_sequence")))
+        });
+        rows.retain(decode::is_event);
+        let full = rows.len() as i64 >= limit;
+        let more = full || looked_at >= look;
+        let last = match full {
+            true => rows.iter().map(place).max(),
+            false => last_seen,
+        };
+        self.move_cursors(claim, last, more);
+        let mut claimed = self.claimed(&rows, owner, more);
+        // Within a key the sequence decides, also over which was due first after a retry.
+        claimed.events.sort_by_key(|event| event.sequence);
+        if on_failure != "skip" {
+            hold_back(&mut claimed, &rows);
+        }
+        Ok(claimed)
+    }
+
+    /// Where a claim looks from.
+    fn from(&self, reach: Reach) -> Cursor {
+        let cursors = self.cursors.lock().expect("not poisoned");
+        match reach {
+            Reach::Oldest => START,
+            Reach::Onward => cursors.onward,
+            Reach::Latest => cursors.latest,
+        }
+    }
+
+    /// Remembers where a claim ended: further on while there is more, and a little way back
+    /// at the end, for those that commit late.
+    fn move_cursors(&self, claim: &Claim, last: Option<Cursor>, more: bool) {
+        let mut cursors = self.cursors.lock().expect("not poisoned");
+        let onward = match claim.reach {
+            Reach::Oldest => claim.ordering == Ordering::None || cursors.at_end || !more,
+            Reach::Onward => true,
+            Reach::Latest => false,
+        };
+        if onward {
+            cursors.at_end = !more;
+        }
+        let Some(Cursor(at, sequence)) = last else {
+            return;
+        };
+        let ended = match more {
+            true => Cursor(at, sequence),
+            false => Cursor(Timestamp(at.0.saturating_sub(SLACK)), 0),
+        };
+        cursors.latest = cursors.latest.max(ended);
+        if onward {
+            cursors.onward = ended;
+        }
+    }
+
+    fn claimed(&self, rows: &[Row], owner: Uuid, more: bool) -> Claimed {
+        let mut claimed = Claimed {
+            more,
+            ..Claimed::default()
+        };
+        let mut order = Vec::with_capacity(rows.len());
+        for row in rows {
+            if let Some(died) = decode::died(row) {
+                claimed.died.push(died);
+                continue;
+            }
+            let lease = decode::lease(row, owner);
+            match decode::event(row, &self.table, lease) {
+                Ok(event) => order.push((place(row), event)),
+                Err(why) => claimed.malformed.push((lease, why)),
+            }
+        }
+        order.sort_unstable_by_key(|(place, _)| *place);
+        claimed.events = order.into_iter().map(|(_, event)| event).collect();
+        claimed
+    }
+}
+
+fn place(row: &Row) -> Cursor {
+    let (at, sequence) = decode::place(row);
+    Cursor(at, sequence)
+}
+
+/// Sets apart what comes after a malformed event in its key: it must not overtake.
+fn hold_back(claimed: &mut Claimed, rows: &[Row]) {
+    let malformed: HashSet<Uuid> = claimed
+        .malformed
+        .iter()
+        .map(|(lease, _)| lease.id)
+        .collect();
+    let mut first: HashMap<&str, i64> = HashMap::new();
+    for row in rows.iter().filter(|row| malformed.contains(&row.get("id"))) {
+        let sequence = row.get("sequence");
+        if let Some(key) = row.get("ordering_key") {
+            let first = first.entry(key).or_insert(sequence);
+            *first = sequence.min(*first);
+        }
+    }
+    let held_back = &mut claimed.held_back;
+    claimed.events.retain(|event| {
+        let key = event.ordering_key.as_deref();
+        let behind = key
+            .and_then(|key| first.get(key))
+            .is_some_and(|first| *first < event.sequence);
+        if behind {
+            held_back.push(event.lease);
+        }
+        !behind
+    });
+}

@@ -1,0 +1,183 @@
+//! Presence: which owner this store is, which others are gone, and who leads.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::MutexGuard;
+use uuid::Uuid;
+
+use super::Postgres;
+use super::link::{Session, classify};
+use crate::store::{Store, StoreError};
+use crate::table::Table;
+
+/// How often to look for owners that are gone and without leases.
+const FORGET: Duration = Duration::from_secs(2);
+
+/// What this store's own session stands for, and what it knows of others.
+#[derive(Default)]
+pub(super) struct Standing {
+    session: Option<Arc<Session>>,
+    /// Whether the owner's id was ever told to the database: it stands for one session only.
+    told: bool,
+    leads: bool,
+    /// Names that it had before in this session, and has not given up yet.
+    former: Vec<Uuid>,
+    pub(super) gone: HashSet<Uuid>,
+    /// When those were last looked at that hold no lease any more.
+    forgot: Option<Instant>,
+}
+
+impl Postgres {
+    /// Is known to other relays as an owner, for as long as its session lives. If that
+    /// session broke, what it had leased may be with others by now; if a claim's answer got lost,
+    /// it may have leased what it knows nothing of: either way it goes on as a new owner.
+    pub(super) async fn be_present(&self) -> Result<MutexGuard<'_, Standing>, StoreError> {
+        let mut standing = self.standing.lock().await;
+        let alive = standing
+            .session
+            .clone()
+            .filter(|session| session.is_alive());
+        let former = alive.as_ref().map(|_| self.owner());
+        let session = match alive {
+            Some(_) if !self.held.is_in_doubt() => return Ok(standing),
+            Some(session) => session,
+            None => {
+                standing.session = None;
+                standing.leads = false;
+                standing.former.clear();
+                self.presence.session().await?
+            }
+        };
+        let owner = match standing.told {
+            true => Uuid::new_v4(),
+            false => self.owner(),
+        };
+        standing.told = true;
+        let registered = session
+            .query("register", &self.sql.register, &[&owner, &self.name])
+            .await;
+        if let Err(error) = registered {
+            // Then nobody knows what this session stands for.
+            standing.session = None;
+            self.presence.close().await;
+            return Err(error);
+        }
+        standing.former.extend(former);
+        self.held.renamed();
+        *self.owner.lock().expect("not poisoned") = owner;
+        standing.session = Some(session);
+        Ok(standing)
+    }
+
+    /// Whether it is time to look again for owners without leases: it reads all live events.
+    async fn forgets(&self) -> bool {
+        let mut standing = self.standing.lock().await;
+        let due = standing.forgot.is_none_or(|last| last.elapsed() > FORGET);
+        if due {
+            standing.forgot = Some(Instant::now());
+        }
+        due
+    }
+
+    /// Gives up the names that it had before, and under which it holds nothing more.
+    async fn give_up_former(&self, standing: &mut Standing) -> Result<(), StoreError> {
+        let (free, kept): (Vec<Uuid>, Vec<Uuid>) = standing
+            .former
+            .iter()
+            .partition(|name| self.held.is_free(**name));
+        if let (Some(session), false) = (&standing.session, free.is_empty()) {
+            session
+                .query("give_up", &self.sql.give_up, &[&free])
+                .await?;
+            standing.former = kept;
+        }
+        Ok(())
+    }
+
+    /// Looks for owners that are gone. Gives back how many are new.
+    pub(super) async fn find_gone(&self) -> Result<usize, StoreError> {
+        let known: Vec<Uuid> = {
+            let mut standing = self.be_present().await?;
+            self.give_up_former(&mut standing).await?;
+            standing.gone.iter().copied().collect()
+        };
+        if !known.is_empty() && self.forgets().await {
+            self.ops
+                .query("forget", &self.sql.forget, &[&known])
+                .await?;
+        }
+        // Not with what may take long, such as cleaning: a crash is to be seen within a second.
+        let rows = self
+            .claim
+            .query("peers", &self.sql.peers, &[&self.owner()])
+            .await?;
+        let gone: HashSet<Uuid> = rows.iter().map(|row| row.get(0)).collect();
+        let new = gone.iter().filter(|owner| !known.contains(owner)).count();
+        self.standing.lock().await.gone = gone;
+        Ok(new)
+    }
+
+    /// Takes, or confirms, the lock of the one active relay.
+    pub(super) async fn become_leader(&self) -> Result<bool, StoreError> {
+        let mut standing = self.be_present().await?;
+        let session = standing.session.clone().expect("present");
+        let sql = match standing.leads {
+            true => "select true or $1::bigint is null",
+            false => "select pg_try_advisory_lock($1::bigint)",
+        };
+        let name = if standing.leads { "stay" } else { "lead" };
+        let rows = session.query(name, sql, &[&leader_key(&self.table)]).await;
+        match rows {
+            Ok(rows) => {
+                standing.leads = rows.first().is_some_and(|row| row.get(0));
+                Ok(standing.leads)
+            }
+            Err(error) => {
+                standing.leads = false;
+                self.presence.close().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Ends its presence at once.
+    pub(super) async fn be_gone(&self) -> Result<(), StoreError> {
+        let mut standing = self.standing.lock().await;
+        let Some(session) = standing.session.take() else {
+            return Ok(());
+        };
+        standing.leads = false;
+        self.presence.close().await;
+        let mut names = std::mem::take(&mut standing.former);
+        names.push(self.owner());
+        // Only those that hold no lease: otherwise others are to see that they are gone.
+        let forgotten = self.ops.query("forget", &self.sql.forget, &[&names]).await;
+        // Others may have its leases by now: should it come back, then as somebody else.
+        *self.owner.lock().expect("not poisoned") = Uuid::new_v4();
+        session
+            .client()
+            .batch_execute("select pg_advisory_unlock_all()")
+            .await
+            .map_err(classify)?;
+        forgotten.map(drop)
+    }
+}
+
+/// The machine, as other relays see it.
+pub(super) fn host() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname")
+        .map(|name| name.trim().to_owned())
+        .unwrap_or_else(|_| "unknown host".to_owned())
+}
+
+/// The same for every version of every relay of this table: FNV-1a of its name.
+fn leader_key(table: &Table) -> i64 {
+    let hash = format!("outbox:{table}")
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        });
+    i64::from_be_bytes(hash.to_be_bytes())
+}

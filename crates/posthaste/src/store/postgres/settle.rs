@@ -1,0 +1,164 @@
+//! Settle: end and prolong leases, each write fenced by owner and epoch.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use tokio_postgres::Row;
+use uuid::Uuid;
+
+use super::Postgres;
+use crate::event::Lease;
+use crate::store::{Settled, Settlement, StoreError, Verdict};
+
+impl Postgres {
+    /// Ends leases, however mixed, in one round trip.
+    pub(super) async fn settle_leases(
+        &self,
+        settlements: &[Settlement],
+    ) -> Result<Settled, StoreError> {
+        let with = |wanted: fn(&Verdict) -> bool| {
+            settlements
+                .iter()
+                .filter(move |s| wanted(&s.verdict))
+                .map(|s| &s.lease)
+        };
+        let kept = with(|verdict| matches!(verdict, Verdict::Delivered { keep: true }));
+        let deleted = with(|verdict| matches!(verdict, Verdict::Delivered { keep: false }));
+        let others = settlements
+            .iter()
+            .filter(|s| !matches!(s.verdict, Verdict::Delivered { .. }));
+        // Sent together on one connection: however mixed, a batch is one round trip.
+        let (kept, deleted, others) = tokio::join!(
+            self.end("deliver", &self.sql.deliver, kept),
+            self.end("deliver_delete", &self.sql.deliver_delete, deleted),
+            self.end_otherwise(others),
+        );
+        let lost = [kept?, deleted?, others?].concat();
+        self.held.end(settlements.iter().map(|s| s.lease.owner));
+        Ok(Settled {
+            applied: settlements.len() - lost.len(),
+            lost,
+        })
+    }
+
+    /// Prolongs leases. Gives back those that are lost.
+    pub(super) async fn extend_leases(
+        &self,
+        leases: &[Lease],
+        lease: Duration,
+    ) -> Result<Vec<Lease>, StoreError> {
+        if leases.is_empty() {
+            return Ok(Vec::new());
+        }
+        let columns: Leases = leases.iter().collect();
+        let lease = lease.as_secs_f64();
+        let rows = self
+            .settle
+            .query(
+                "extend",
+                &self.sql.extend,
+                &[&columns.owners, &columns.ids, &columns.epochs, &lease],
+            )
+            .await?;
+        Ok(Self::lost(leases.iter(), &rows))
+    }
+
+    async fn end<'l>(
+        &self,
+        name: &'static str,
+        sql: &str,
+        leases: impl Iterator<Item = &'l Lease> + Clone,
+    ) -> Result<Vec<Lease>, StoreError> {
+        let columns: Leases = leases.clone().collect();
+        if columns.ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let rows = self
+            .settle
+            .query(name, sql, &[&columns.owners, &columns.ids, &columns.epochs])
+            .await?;
+        match rows.len() == columns.ids.len() {
+            true => Ok(Vec::new()),
+            false => Ok(Self::lost(leases, &rows)),
+        }
+    }
+
+    async fn end_otherwise<'s>(
+        &self,
+        settlements: impl Iterator<Item = &'s Settlement> + Clone,
+    ) -> Result<Vec<Lease>, StoreError> {
+        let leases: Leases = settlements.clone().map(|s| &s.lease).collect();
+        if leases.ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut verdicts = Vec::new();
+        let mut delays = Vec::new();
+        let mut reasons = Vec::new();
+        let mut errors = Vec::new();
+        for settlement in settlements.clone() {
+            let (verdict, delay, reason, error) = match &settlement.verdict {
+                Verdict::Retry { delay, error } => {
+                    ("retry", delay.as_secs_f64(), None, Some(error))
+                }
+                Verdict::Dead { reason, error } => {
+                    ("dead", 0.0, Some(reason.as_str()), Some(error))
+                }
+                Verdict::Release | Verdict::Delivered { .. } => ("release", 0.0, None, None),
+            };
+            verdicts.push(verdict);
+            delays.push(delay);
+            reasons.push(reason);
+            errors.push(error.map(|text| text.replace('\0', "\u{fffd}")));
+        }
+        let rows = self
+            .settle
+            .query(
+                "settle",
+                &self.sql.settle,
+                &[
+                    &leases.owners,
+                    &leases.ids,
+                    &leases.epochs,
+                    &verdicts,
+                    &delays,
+                    &reasons,
+                    &errors,
+                ],
+            )
+            .await?;
+        Ok(Self::lost(settlements.map(|s| &s.lease), &rows))
+    }
+
+    /// The leases among these that the statement did not touch.
+    fn lost<'l>(leases: impl Iterator<Item = &'l Lease>, touched: &[Row]) -> Vec<Lease> {
+        let touched: HashSet<(Uuid, i64)> =
+            touched.iter().map(|row| (row.get(0), row.get(1))).collect();
+        leases
+            .filter(|lease| !touched.contains(&(lease.id, lease.epoch)))
+            .copied()
+            .collect()
+    }
+}
+
+/// The columns of a batch of leases.
+struct Leases {
+    owners: Vec<Uuid>,
+    ids: Vec<Uuid>,
+    epochs: Vec<i64>,
+}
+
+impl<'l> FromIterator<&'l Lease> for Leases {
+    fn from_iter<I: IntoIterator<Item = &'l Lease>>(leases: I) -> Self {
+        let mut columns = Self {
+            owners: Vec::new(),
+            ids: Vec::new(),
+            epochs: Vec::new(),
+        };
+        for lease in leases {
+            columns.owners.push(lease.owner);
+            columns.ids.push(lease.id);
+            columns.epochs.push(lease.epoch);
+        }
+        columns
+    }
+}
