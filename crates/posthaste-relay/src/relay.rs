@@ -180,8 +180,14 @@ impl Engine {
     /// Claims once for every destination that takes events. Gives back whether there is more.
     async fn claim_once(self: &Arc<Self>, pace: &mut Pace) -> Result<bool, StoreError> {
         let (in_hand, bytes) = self.hand.load();
-        let room = self.settings.in_flight.saturating_sub(in_hand);
-        let room = room.min(pace.fitting(self.settings.in_flight_bytes.saturating_sub(bytes)));
+        // What one destination may have in hand: a slow one must not take what others need.
+        let share = self.settings.in_flight.div_ceil(self.destinations.len());
+        let room = self
+            .settings
+            .in_flight
+            .saturating_sub(in_hand)
+            .min(pace.fitting(self.settings.in_flight_bytes.saturating_sub(bytes)))
+            .min(share);
         let limit = u32::try_from(room)
             .unwrap_or(u32::MAX)
             .min(self.settings.batch_size);
@@ -195,7 +201,6 @@ impl Engine {
             pace.settled();
         }
         let now = Instant::now();
-        let share = self.settings.in_flight.div_ceil(self.destinations.len());
         let mut except_topics = Vec::new();
         let mut shut = 0;
         for destination in &self.destinations {

@@ -51,10 +51,10 @@ impl Retry {
         let random = random.clamp(0.0, 1.0);
         match *self {
             Self::EqualJitter { base, max } => {
-                doubled(base, max, attempts).mul_f64(0.5 + random / 2.0)
+                scaled(doubled(base, max, attempts), 0.5 + random / 2.0)
             }
             Self::AdditiveJitter { base, max, jitter } => {
-                doubled(base, max, attempts).saturating_add(jitter.mul_f64(random))
+                doubled(base, max, attempts).saturating_add(scaled(jitter, random))
             }
             Self::Exponential { base, max } => doubled(base, max, attempts),
             Self::Fixed { delay } => delay,
@@ -80,11 +80,16 @@ impl Retry {
     }
 }
 
+fn scaled(duration: Duration, share: f64) -> Duration {
+    Duration::try_from_secs_f64(duration.as_secs_f64() * share).unwrap_or(duration)
+}
+
 fn doubled(base: Duration, max: Duration, attempts: u32) -> Duration {
-    let factor = 2_u32
-        .checked_pow(attempts.saturating_sub(1))
-        .unwrap_or(u32::MAX);
-    base.saturating_mul(factor).min(max)
+    const SECOND: u128 = 1_000_000_000;
+    let factor = 1_u128 << attempts.saturating_sub(1).min(127);
+    let nanos = base.as_nanos().saturating_mul(factor).min(max.as_nanos());
+    let seconds = u64::try_from(nanos / SECOND).expect("no longer than max");
+    Duration::new(seconds, (nanos % SECOND) as u32)
 }
 
 #[cfg(test)]
@@ -145,6 +150,29 @@ mod tests {
     fn a_fixed_delay_stays() {
         let retry = Retry::Fixed { delay: S(10) };
         assert_eq!((retry.delay(1, 0.3), retry.delay(9, 0.9)), (S(10), S(10)));
+    }
+
+    // M10
+    #[test]
+    fn doubling_goes_on_until_the_maximum_is_reached() {
+        let max = S(10 * 365 * 86_400);
+        let retry = Retry::Exponential { base: MS(1), max };
+        assert_eq!(retry.delay(35, 0.0), MS(1 << 34));
+        assert_eq!(retry.delay(40, 0.0), max);
+    }
+
+    // M10
+    #[test]
+    fn the_longest_of_all_delays_does_not_overflow() {
+        let (base, max) = (Duration::MAX, Duration::MAX);
+        let jitter = Duration::MAX;
+        for retry in [
+            Retry::EqualJitter { base, max },
+            Retry::AdditiveJitter { base, max, jitter },
+            Retry::Exponential { base, max },
+        ] {
+            assert!(retry.delay(u32::MAX, 1.0) > S(u64::MAX / 2));
+        }
     }
 
     proptest! {

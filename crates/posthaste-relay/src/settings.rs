@@ -12,6 +12,9 @@ use crate::retry::Retry;
 use crate::route::Pattern;
 use crate::sink::Sink;
 
+/// Longer than anything sensible, and within what every clock and database can hold.
+const LONGEST: Duration = Duration::from_secs(100 * 365 * 86_400);
+
 /// Whether relays of one outbox share the work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Mode {
@@ -323,7 +326,7 @@ impl Settings {
             "poll_interval must be at most a third of lease, or leases would run out between two looks",
         );
         refuse(
-            self.dispatch_timeout > self.lease * 2 / 3,
+            self.dispatch_timeout > self.lease.saturating_mul(2) / 3,
             "dispatch_timeout must be at most two thirds of lease, or a delivery could outlive its lease",
         );
         refuse(
@@ -342,6 +345,23 @@ impl Settings {
             self.stats_interval.is_zero(),
             "stats_interval must be longer than zero",
         );
+        for (name, duration) in [
+            ("poll_interval", Some(self.poll_interval)),
+            ("lease", Some(self.lease)),
+            ("dispatch_timeout", Some(self.dispatch_timeout)),
+            (
+                "the longest retry delay",
+                Some(self.retry.delay(u32::MAX, 1.0)),
+            ),
+            ("the cleaner's interval", Some(self.cleaning.interval)),
+            ("retention", Some(self.cleaning.retention)),
+            ("dead_retention", self.cleaning.dead_retention),
+            ("stats_interval", Some(self.stats_interval)),
+        ] {
+            if duration.is_some_and(|duration| duration > LONGEST) {
+                problems.push(format!("{name} must be at most a hundred years"));
+            }
+        }
         problems.extend(self.retry.problem().map(str::to_owned));
         problems
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use posthaste::store::{Settlement, Verdict};
-use posthaste::{Event, StoreError};
+use posthaste::{Event, Lease, StoreError};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::relay::Engine;
@@ -13,6 +13,7 @@ use crate::relay::Engine;
 const BATCH: usize = 1000;
 /// How long a small batch waits for company.
 const LINGER: Duration = Duration::from_millis(2);
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// An event with its verdict.
@@ -55,7 +56,6 @@ impl Engine {
         }
     }
 
-    /// Tries until the store answers. What it was told twice it refuses the second time.
     async fn settle_batch(&self, batch: &[Done]) {
         let settlements: Vec<Settlement> = batch
             .iter()
@@ -64,32 +64,14 @@ impl Engine {
                 verdict: done.verdict.clone(),
             })
             .collect();
-        let mut pause = Duration::from_millis(50);
-        let settled = loop {
-            let started = Instant::now();
-            match self.store.settle(&settlements).await {
-                Ok(settled) => {
-                    self.observer
-                        .seconds("outbox_settle_seconds", started.elapsed().as_secs_f64());
-                    break settled;
-                }
-                Err(error) => {
-                    self.log_store("settle", &error);
-                    if matches!(error, StoreError::Refused(_)) && self.is_stopping() {
-                        return;
-                    }
-                    tokio::time::sleep(pause).await;
-                    pause = (pause * 2).min(LONGEST_PAUSE);
-                }
-            }
-        };
-        if !settled.lost.is_empty() {
+        let lost = self.settle_all(&settlements).await;
+        if !lost.is_empty() {
             self.observer
-                .count("outbox_lost_leases_total", settled.lost.len() as u64);
+                .count("outbox_lost_leases_total", lost.len() as u64);
         }
         for done in batch {
             let event = &done.event;
-            if settled.lost.contains(&event.lease) {
+            if lost.contains(&event.lease) {
                 tracing::warn!(
                     table = self.observer.table, topic = event.topic, id = %event.id,
                     tenant = self.observer.tenant(event), sequence = event.sequence,
@@ -102,5 +84,81 @@ impl Engine {
         }
         self.hand
             .put_down(batch.iter().map(|done| &done.event.lease));
+    }
+
+    /// Tries until the store answers. What it was told twice it refuses the second time. Should it
+    /// refuse one verdict for what it says, the others are settled all the same. Gives back the
+    /// leases that are lost.
+    async fn settle_all(&self, settlements: &[Settlement]) -> Vec<Lease> {
+        let mut lost = Vec::new();
+        let mut left = vec![settlements.to_vec()];
+        let mut pause = FIRST_PAUSE;
+        while let Some(batch) = left.pop() {
+            let started = Instant::now();
+            match self.store.settle(&batch).await {
+                Ok(settled) => {
+                    let took = started.elapsed().as_secs_f64();
+                    self.observer.seconds("outbox_settle_seconds", took);
+                    lost.extend(settled.lost);
+                    pause = FIRST_PAUSE;
+                }
+                Err(error @ StoreError::Refused(_)) => {
+                    self.log_store("settle", &error);
+                    if let [one] = &batch[..] {
+                        left.extend(in_plain_words(one).map(|plain| vec![plain]));
+                    } else {
+                        let (first, second) = batch.split_at(batch.len() / 2);
+                        left.extend([first.to_vec(), second.to_vec()]);
+                    }
+                }
+                Err(error) => {
+                    self.log_store("settle", &error);
+                    left.push(batch);
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                }
+            }
+        }
+        lost
+    }
+}
+
+/// The same verdict with an error that every database can hold, whatever its encoding. `None`: it
+/// was plain, and there is nothing more to try; when its lease ends the event is claimed again.
+fn in_plain_words(settlement: &Settlement) -> Option<Settlement> {
+    let mut plain = settlement.clone();
+    let (Verdict::Retry { error, .. } | Verdict::Dead { error, .. }) = &mut plain.verdict else {
+        return None;
+    };
+    if error.is_ascii() {
+        return None;
+    }
+    *error = error.escape_default().take(error.len()).collect();
+    Some(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use uuid::Uuid;
+
+    #[test]
+    fn only_an_error_that_was_not_plain_is_put_in_plain_words() {
+        let lease = Lease {
+            id: Uuid::nil(),
+            owner: Uuid::nil(),
+            epoch: 1,
+        };
+        let retry = |error: &str| Settlement {
+            lease,
+            verdict: Verdict::Retry {
+                delay: Duration::ZERO,
+                error: error.to_owned(),
+            },
+        };
+        assert_eq!(in_plain_words(&retry("plain")), None);
+        let plain = in_plain_words(&retry("Zürich → 東京 and more")).unwrap();
+        assert!(matches!(&plain.verdict, Verdict::Retry { error, .. } if error.is_ascii()));
+        assert_eq!(in_plain_words(&plain), None);
     }
 }

@@ -55,6 +55,24 @@ async fn each_setting_that_cannot_work_is_refused_with_its_reason() {
                 .dispatch_timeout(MS(1)),
             "lease must be at least 100 ms",
         ),
+        (
+            good().lease(Duration::MAX),
+            "lease must be at most a hundred years",
+        ),
+        (
+            good().retry(Retry::Fixed {
+                delay: Duration::MAX,
+            }),
+            "the longest retry delay must be at most a hundred years",
+        ),
+        (
+            ladder(MS(1), Duration::MAX),
+            "the longest retry delay must be at most a hundred years",
+        ),
+        (
+            cleaning(|cleaning| cleaning.retention = Duration::MAX),
+            "retention must be at most a hundred years",
+        ),
         (good().batch_size(0), "batch_size must be at least 1"),
         (
             good().in_flight(499),
