@@ -5,47 +5,43 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::Result;
-use crate::bed::Bed;
+use crate::bed::{Bed, connect};
 use crate::enqueue::{CONNECTIONS, Fleet, Way};
 use crate::relay_process::RelayProcess;
 
+const ROUNDS: u32 = 4;
+
 pub(crate) async fn run(bed: &Bed) -> Result {
-    let turn = Duration::from_secs(if bed.quick { 5 } else { 15 });
+    let turn = Duration::from_secs(if bed.quick { 2 } else { 5 });
     for (name, retention) in [("kept", 86_400), ("deleted", 0)] {
         let alone = Fleet::start(bed, bed.fresh().await?, Way::Posthaste).await?;
         let together = Fleet::start(bed, bed.fresh().await?, Way::Posthaste).await?;
-        let table = &together.fresh.table;
-        let before = alone.go(turn / 2).await;
-        let relay = RelayProcess::start(&bed.url, table, retention).await?;
-        let watcher = crate::bed::connect(&bed.url).await?;
+        let watcher = connect(&bed.url).await?;
         let backlog = together
             .fresh
             .sql("select count(*) from {outbox} where delivered_at is null");
-        let (rate, (early, late)) = tokio::join!(together.go(turn), async {
-            tokio::time::sleep(turn / 3).await;
-            let early = watcher
-                .query_one(&backlog, &[])
-                .await
-                .map(|row| row.get::<_, i64>(0));
-            tokio::time::sleep(turn * 3 / 5).await;
-            let late = watcher
-                .query_one(&backlog, &[])
-                .await
-                .map(|row| row.get::<_, i64>(0));
-            (early, late)
-        });
-        tokio::time::sleep(Duration::from_secs(2)).await;
-        let delivered = relay.stop().await?.len();
-        // Before and after, as the machine may have become slower or faster meanwhile.
-        let alone_rate = (before + alone.go(turn / 2).await) / 2.0;
+        let (mut floor, mut rate, mut delivered, mut backlogs) = (0.0, 0.0, 0, Vec::new());
+        // In turns, so that a noisy moment hits both.
+        for _ in 0..ROUNDS {
+            floor += alone.go(turn).await / f64::from(ROUNDS);
+            let relay = RelayProcess::start(&bed.url, &together.fresh.table, retention).await?;
+            let (together_rate, left) = tokio::join!(together.go(turn), async {
+                tokio::time::sleep(turn * 9 / 10).await;
+                watcher.query_one(&backlog, &[]).await
+            });
+            rate += together_rate / f64::from(ROUNDS);
+            backlogs.push(left?.get::<_, i64>(0));
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            delivered += relay.stop().await?.len();
+        }
         bed.tell(
             &format!("steady, {name}"),
             rate,
             "events/s",
-            Some(alone_rate),
+            Some(floor),
             json!({
-                "connections": CONNECTIONS, "seconds": turn.as_secs(), "floor": "enqueue alone",
-                "backlog_after_a_third": early?, "backlog_at_the_end": late?, "delivered": delivered,
+                "connections": CONNECTIONS, "seconds": turn.as_secs(), "rounds": ROUNDS,
+                "floor": "enqueue alone", "backlog_while_it_lasts": backlogs, "delivered": delivered,
             }),
         );
         for fleet in [alone, together] {

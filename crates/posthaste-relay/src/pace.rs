@@ -8,6 +8,11 @@ use crate::relay::Taken;
 
 /// The shortest pause between two looks.
 const BRISK: Duration = Duration::from_millis(1);
+/// A pause is this many times what a claim takes longer than at best.
+const STRAIN_SHARE: u32 = 5;
+const LONGEST_STRAIN: Duration = Duration::from_millis(25);
+/// A claim of fewer events than this tells of the database, not of its own size.
+const FEW: usize = 100;
 /// A pause is this part of how long nothing has come: what comes late is found late in proportion.
 const IDLE_SHARE: u32 = 50;
 /// Looking from the oldest on, and through events that wait in their keys, may take this part of
@@ -29,6 +34,9 @@ pub(crate) struct Pace {
     passed: Option<Reach>,
     /// Events were settled since the last look from the oldest on: those after them may go now.
     settled: bool,
+    /// How long a claim takes at best, and how much longer it takes at present.
+    best: Duration,
+    strain: Duration,
     failures: u32,
     event_bytes: usize,
 }
@@ -57,15 +65,26 @@ impl Pace {
             in_vain: None,
             passed: None,
             settled: false,
+            best: Duration::MAX,
+            strain: Duration::ZERO,
             failures: 0,
             event_bytes: FIRST_GUESS,
         }
     }
 
-    /// How long to wait before looking again, having found nothing more.
+    /// How long to wait before looking again, having found nothing more. A database that is busy
+    /// is better served by fewer and larger batches.
     pub(crate) fn pause(&self, now: Instant) -> Duration {
         let idle = now.saturating_duration_since(self.last_event);
-        (idle / IDLE_SHARE).clamp(BRISK.min(self.poll_interval), self.poll_interval)
+        let least = (self.strain * STRAIN_SHARE).clamp(BRISK, LONGEST_STRAIN);
+        (idle / IDLE_SHARE).max(least).min(self.poll_interval)
+    }
+
+    /// Learns how strained the database is from how long a claim of a few events took.
+    fn feel(&mut self, took: Duration) {
+        // What was best long ago may not be possible any more.
+        self.best = took.min(self.best.saturating_add(self.best / 8192));
+        self.strain = (self.strain * 7 + took.saturating_sub(self.best)) / 8;
     }
 
     /// How long to wait after the store failed.
@@ -121,6 +140,9 @@ impl Pace {
             took: ended - started,
         };
         self.failures = 0;
+        if reach != Reach::Oldest && taken.events < FEW {
+            self.feel(look.took);
+        }
         let in_vain = taken.events == 0 && taken.more;
         self.passed = in_vain.then_some(reach);
         match reach {
@@ -164,6 +186,24 @@ mod tests {
         assert_eq!(pace.pause(start), MS(1));
         assert_eq!(pace.pause(start + MS(10_000)), MS(200));
         assert_eq!(pace.pause(start + MS(3_600_000)), MS(1000));
+    }
+
+    #[test]
+    fn it_looks_less_often_while_the_database_is_busy() {
+        let mut pace = Pace::new(MS(1000), false);
+        let start = pace.last_event;
+        pace.feel(MS(1));
+        assert_eq!(pace.pause(start), MS(1));
+        pace.feel(MS(3));
+        assert!(pace.pause(start) < MS(3), "one slow claim is no strain");
+        for _ in 0..40 {
+            pace.feel(MS(3));
+        }
+        assert!(pace.pause(start) > MS(5) && pace.pause(start) <= MS(10));
+        for _ in 0..40 {
+            pace.feel(MS(60));
+        }
+        assert_eq!(pace.pause(start), LONGEST_STRAIN);
     }
 
     #[test]

@@ -11,8 +11,10 @@ use crate::relay::Engine;
 
 /// As many verdicts as one statement settles.
 const BATCH: usize = 1000;
-/// How long a small batch waits for company.
-const LINGER: Duration = Duration::from_millis(2);
+/// A batch smaller than this waits for company.
+const SMALL: usize = BATCH / 4;
+/// How long it waits. Nobody waits for a settlement, and each one costs a commit.
+const LINGER: Duration = Duration::from_millis(5);
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
@@ -42,7 +44,7 @@ impl Engine {
     pub(crate) async fn settle(self: Arc<Self>, mut verdicts: UnboundedReceiver<Done>) {
         let mut batch = Vec::with_capacity(BATCH);
         while verdicts.recv_many(&mut batch, BATCH).await > 0 {
-            if batch.len() < BATCH && !self.is_stopping() {
+            if batch.len() < SMALL && !self.is_stopping() {
                 tokio::time::sleep(LINGER).await;
                 while batch.len() < BATCH {
                     match verdicts.try_recv() {
