@@ -20,6 +20,8 @@ const CLAIM: &str = include_str!("../../crates/posthaste/sql/postgres/claim.sql"
 const DELIVER: &str = include_str!("../../crates/posthaste/sql/postgres/deliver.sql");
 const DELIVER_DELETE: &str = include_str!("../../crates/posthaste/sql/postgres/deliver_delete.sql");
 
+const DEFAULT_BATCH: u32 = 500;
+
 /// What becomes of a delivered event.
 #[derive(Clone, Copy)]
 pub(crate) enum After {
@@ -91,6 +93,42 @@ pub(crate) async fn scale(bed: &Bed) -> Result {
     Ok(())
 }
 
+/// A relay with batches of different sizes, against the default.
+pub(crate) async fn batches(bed: &Bed) -> Result {
+    let events: i64 = if bed.quick { 30_000 } else { 100_000 };
+    let sizes = [100, 250, DEFAULT_BATCH, 1000, 2000];
+    let mut rates = [0.0_f64; 5];
+    for _ in 0..2 {
+        for (size, rate) in sizes.into_iter().zip(&mut rates) {
+            let fresh = bed.fresh().await?;
+            fresh.fill(events).await?;
+            let table = fresh.table.clone();
+            let none = Ordering::None;
+            let took = drain_in(
+                &bed.url,
+                table,
+                events.unsigned_abs(),
+                After::Kept,
+                none,
+                size,
+            )
+            .await?;
+            *rate = rate.max(events as f64 / took.as_secs_f64());
+            fresh.drop().await?;
+        }
+    }
+    for (size, rate) in sizes.into_iter().zip(rates) {
+        bed.tell(
+            &format!("drain {events}, batches of {size}"),
+            rate,
+            "events/s",
+            Some(rates[2]),
+            json!({"floor": "the default, 500", "after": "kept", "best_of": 2}),
+        );
+    }
+    Ok(())
+}
+
 /// Events per second of a relay in this process.
 pub(crate) async fn through_relay(bed: &Bed, events: i64, after: After) -> Result<f64> {
     let fresh = bed.fresh().await?;
@@ -143,6 +181,17 @@ pub(crate) async fn drain(
     after: After,
     ordering: Ordering,
 ) -> Result<Duration> {
+    drain_in(url, table, events, after, ordering, DEFAULT_BATCH).await
+}
+
+async fn drain_in(
+    url: &str,
+    table: Table,
+    events: u64,
+    after: After,
+    ordering: Ordering,
+    batch: u32,
+) -> Result<Duration> {
     let store = Postgres::connect(url, table).await?;
     let delivered = Arc::new(AtomicU64::new(0));
     let count = delivered.clone();
@@ -158,6 +207,8 @@ pub(crate) async fn drain(
             }),
         )
         .ordering(ordering)
+        .batch_size(batch)
+        .in_flight(2000.max(batch as usize * 2))
         .cleaning(Cleaning {
             enabled: false,
             retention: match after {

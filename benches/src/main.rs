@@ -19,9 +19,9 @@ use bed::Bed;
 
 type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-const SCENARIOS: [&str; 11] = [
-    "enqueue", "bulk", "drain", "ordered", "scale", "latency", "steady", "idle", "memory", "cost",
-    "vacuum",
+const SCENARIOS: [&str; 12] = [
+    "enqueue", "bulk", "drain", "batches", "ordered", "scale", "latency", "steady", "idle",
+    "memory", "cost", "vacuum",
 ];
 
 fn main() -> ExitCode {
@@ -59,13 +59,19 @@ async fn run(arguments: &[String]) -> Result {
     }
     let bed = Bed::from_environment(quick).await?;
     for scenario in SCENARIOS {
-        if !chosen.is_empty() && !chosen.contains(&scenario) {
+        let wanted = match chosen.is_empty() {
+            // Among the quick ones only if asked for: it compares settings, not versions.
+            true => !(quick && scenario == "batches"),
+            false => chosen.contains(&scenario),
+        };
+        if !wanted {
             continue;
         }
         match scenario {
             "enqueue" => enqueue::run(&bed).await?,
             "bulk" => bulk::run(&bed).await?,
             "drain" => drain::against_floor(&bed).await?,
+            "batches" => drain::batches(&bed).await?,
             "ordered" => drain::ordered(&bed).await?,
             "scale" => drain::scale(&bed).await?,
             "latency" => latency::run(&bed).await?,

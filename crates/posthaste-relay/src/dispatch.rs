@@ -3,7 +3,7 @@
 //! Outside any transaction. Every delivery is a task of its own, so that one that fails, hangs
 //! or panics costs no other; only events of one ordering key share a task, and follow each other.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicUsize, Ordering as Memory};
 use std::sync::{Arc, Mutex};
@@ -78,6 +78,64 @@ impl Destination {
 /// An event, and where it goes, if any route is for it.
 type Link = (Option<usize>, Arc<Event>);
 
+/// Events to be delivered one after the other.
+struct Chain {
+    engine: Arc<Engine>,
+    links: VecDeque<Link>,
+}
+
+impl Chain {
+    /// Delivers the events. Once one of them stays behind, the rest is handed back: it must not
+    /// overtake.
+    async fn follow(mut self, claimed: Instant) {
+        let goes_on_without = self.engine.settings.ordering == Ordering::Key(OnFailure::Skip);
+        let mut halted = false;
+        while let Some((destination, event)) = self.links.front().cloned() {
+            let verdict = match destination {
+                _ if halted => Verdict::Release,
+                Some(place) => self.engine.attempt(place, &event, claimed).await,
+                None => dead(
+                    DeadReason::Rejected,
+                    format!("no route leads topic {} to a destination", event.topic),
+                ),
+            };
+            halted = match &verdict {
+                Verdict::Delivered { .. } => false,
+                Verdict::Dead { .. } => !goes_on_without,
+                Verdict::Retry { .. } | Verdict::Release => true,
+            };
+            self.done(verdict);
+        }
+    }
+
+    /// Takes the first event off the chain, with its verdict.
+    fn done(&mut self, verdict: Verdict) {
+        let Some((destination, event)) = self.links.pop_front() else {
+            return;
+        };
+        if let Some(place) = destination {
+            self.engine.destinations[place]
+                .in_hand
+                .fetch_sub(1, Memory::Relaxed);
+        }
+        self.engine.settling.done(Done { event, verdict });
+    }
+}
+
+/// Whatever befalls the task, no event stays in hand without a verdict: its lease would be
+/// prolonged for ever.
+impl Drop for Chain {
+    fn drop(&mut self) {
+        if let Some((_, event)) = self.links.front().cloned() {
+            let broken = Outcome::Retry("the relay failed while it delivered this".to_owned());
+            self.done(self.engine.verdict(&event, broken));
+        }
+        while !self.links.is_empty() {
+            self.done(Verdict::Release);
+        }
+    }
+}
+
 impl Engine {
     /// Starts the delivery of claimed events, given in the order in which to deliver them.
     pub(crate) fn dispatch(self: &Arc<Self>, events: Vec<Event>, claimed: Instant) {
@@ -100,35 +158,11 @@ impl Engine {
             }
         }
         for chain in chains {
-            tokio::spawn(self.clone().follow(chain, claimed));
-        }
-    }
-
-    /// Delivers the events of a chain one after the other. Once one of them stays behind, the
-    /// rest is handed back: it must not overtake.
-    async fn follow(self: Arc<Self>, chain: Vec<Link>, claimed: Instant) {
-        let goes_on_without = self.settings.ordering == Ordering::Key(OnFailure::Skip);
-        let mut halted = false;
-        for (destination, event) in chain {
-            let verdict = match destination {
-                _ if halted => Verdict::Release,
-                Some(place) => self.attempt(place, &event, claimed).await,
-                None => dead(
-                    DeadReason::Rejected,
-                    format!("no route leads topic {} to a destination", event.topic),
-                ),
+            let chain = Chain {
+                engine: self.clone(),
+                links: chain.into(),
             };
-            if let Some(place) = destination {
-                self.destinations[place]
-                    .in_hand
-                    .fetch_sub(1, Memory::Relaxed);
-            }
-            halted = match &verdict {
-                Verdict::Delivered { .. } => false,
-                Verdict::Dead { .. } => !goes_on_without,
-                Verdict::Retry { .. } | Verdict::Release => true,
-            };
-            self.done(event, verdict);
+            tokio::spawn(chain.follow(claimed));
         }
     }
 
@@ -178,7 +212,8 @@ impl Engine {
     }
 
     async fn deliver(&self, destination: &Destination, event: &Arc<Event>) -> Outcome {
-        let delivery = AssertUnwindSafe(destination.sink.deliver(event.clone())).catch_unwind();
+        let delivery = async { destination.sink.deliver(event.clone()).await };
+        let delivery = AssertUnwindSafe(delivery).catch_unwind();
         match tokio::time::timeout(self.settings.dispatch_timeout, delivery).await {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(panic)) => Outcome::Retry(panic_text(&*panic)),
@@ -252,10 +287,6 @@ impl Engine {
             attempts = event.attempts, destination = destination.name, result = outcome.label(),
             error = presentable(why, &event.payload), "a delivery failed"
         );
-    }
-
-    fn done(&self, event: Arc<Event>, verdict: Verdict) {
-        self.settling.done(Done { event, verdict });
     }
 }
 

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use posthaste::store::{Claim, Claimed, Ordering, Reach, Scope, Settlement, Verdict};
 use posthaste::{DeadReason, Lease, Store, StoreError};
 use tokio::sync::{Notify, watch};
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
+use tracing::Instrument;
 
 use crate::circuit::Admission;
 use crate::dispatch::Destination;
@@ -117,6 +118,9 @@ impl Relay {
 
     /// Works until the future is ready. Then it finishes what is under way, hands back at once
     /// what was not started, and lets other relays know that it is gone.
+    ///
+    /// Dropped before it is done, it stops at once: what it had claimed is delivered again when the
+    /// leases end, or as soon as its store is dropped.
     pub async fn run(self, until: impl Future<Output = ()>) {
         let Self {
             engine,
@@ -124,17 +128,28 @@ impl Relay {
             stop,
         } = self;
         tracing::info!(table = engine.observer.table, owner = %engine.store.owner(), "the relay starts");
+        // In sets, so that all ends with this future, should it be dropped.
         let mut parts = JoinSet::new();
         parts.spawn(engine.clone().settle(verdicts));
         parts.spawn(engine.clone().keep_leases());
         parts.spawn(engine.clone().watch());
         parts.spawn(engine.clone().clean());
         parts.spawn(engine.clone().count());
-        let claiming = tokio::spawn(engine.clone().claim());
-        until.await;
+        let mut claiming = JoinSet::new();
+        claiming.spawn(engine.clone().claim());
+        let mut until = std::pin::pin!(until);
+        loop {
+            tokio::select! {
+                () = &mut until => break,
+                Some(ended) = parts.join_next() => pass_on_panic(ended),
+                Some(ended) = claiming.join_next() => pass_on_panic(ended),
+            }
+        }
         tracing::info!(table = engine.observer.table, "the relay stops");
         let _ = stop.send(true);
-        let _ = claiming.await;
+        while let Some(ended) = claiming.join_next().await {
+            pass_on_panic(ended);
+        }
         engine.finish().await;
         parts.shutdown().await;
         if let Err(error) = engine.store.leave().await {
@@ -142,6 +157,15 @@ impl Relay {
         }
         engine.observer.gauge("outbox_relay_leader", 0.0);
         tracing::info!(table = engine.observer.table, "the relay has stopped");
+    }
+}
+
+/// A relay that lacks a part must not go on as if nothing had happened.
+fn pass_on_panic(ended: Result<(), JoinError>) {
+    if let Err(error) = ended
+        && error.is_panic()
+    {
+        std::panic::resume_unwind(error.into_panic());
     }
 }
 
@@ -253,7 +277,8 @@ impl Engine {
     async fn take(self: &Arc<Self>, claim: &Claim) -> Result<Taken, StoreError> {
         // Before the claim is sent: the lease certainly holds from here on.
         let sent = Instant::now();
-        let claimed = self.store.claim(claim).await?;
+        let span = tracing::debug_span!("claim", table = self.observer.table, limit = claim.limit);
+        let claimed = self.store.claim(claim).instrument(span).await?;
         self.observer
             .seconds("outbox_claim_seconds", sent.elapsed().as_secs_f64());
         let taken = Taken::of(&claimed);

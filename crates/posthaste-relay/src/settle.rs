@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use posthaste::store::{Settlement, Verdict};
 use posthaste::{Event, Lease, StoreError};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tracing::Instrument;
 
 use crate::relay::Engine;
 
@@ -97,7 +98,9 @@ impl Engine {
         let mut pause = FIRST_PAUSE;
         while let Some(batch) = left.pop() {
             let started = Instant::now();
-            match self.store.settle(&batch).await {
+            let table = &self.observer.table;
+            let span = tracing::debug_span!("settle", table, events = batch.len());
+            match self.store.settle(&batch).instrument(span).await {
                 Ok(settled) => {
                     let took = started.elapsed().as_secs_f64();
                     self.observer.seconds("outbox_settle_seconds", took);

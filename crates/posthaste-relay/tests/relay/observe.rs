@@ -251,10 +251,10 @@ async fn a_log_line_about_an_event_carries_what_is_needed_to_find_it() {
         );
         assert!(line["table"].ends_with(".outbox") && line["sequence"].parse::<i64>().is_ok());
     }
-    let spans = told
-        .lines
-        .iter()
-        .filter(|line| line.get("span").is_some_and(|s| s == "dispatch"));
+    let spans = |name: &str| -> Vec<&Line> {
+        let named = |line: &&Line| line.get("span").is_some_and(|span| span == name);
+        told.lines.iter().filter(named).collect()
+    };
     let fields = [
         "table",
         "topic",
@@ -264,12 +264,16 @@ async fn a_log_line_about_an_event_carries_what_is_needed_to_find_it() {
         "attempts",
         "destination",
     ];
-    assert!(spans.count() >= 5);
-    for line in told.lines.iter().filter(|line| line.contains_key("span")) {
+    assert!(spans("dispatch").len() >= 5);
+    for line in spans("dispatch") {
         assert!(
             fields.iter().all(|field| line.contains_key(*field)),
             "{line:?}"
         );
+    }
+    for name in ["claim", "settle"] {
+        let spans = spans(name);
+        assert!(!spans.is_empty() && spans.iter().all(|line| line.contains_key("table")));
     }
 }
 

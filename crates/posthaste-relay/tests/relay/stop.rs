@@ -103,3 +103,27 @@ async fn a_relay_that_waits_for_a_database_that_is_down_stops_as_well() {
     relay.stop().await;
     assert!(asked.elapsed() < MS(15_000), "took {:?}", asked.elapsed());
 }
+
+// M13
+#[tokio::test]
+async fn a_relay_whose_future_is_dropped_claims_nothing_more_and_others_take_over() {
+    let mut fresh = Fresh::new().await;
+    fresh.enqueue(&messages(20)).await;
+    let hangs = Witness::new(|_| std::future::pending());
+    let dropped = brisk(&fresh)
+        .await
+        .destination("w", hangs.clone())
+        .build()
+        .unwrap();
+    let dropped = tokio::spawn(dropped.run(std::future::pending()));
+    eventually("all are under way", async || hangs.seen().len() == 20).await;
+    dropped.abort();
+    let _ = dropped.await;
+
+    fresh.enqueue(&messages(5)).await;
+    let witness = Witness::willing();
+    let relay = relay_to(&fresh, witness.clone()).await;
+    witness.until_delivered(5).await;
+    relay.stop().await;
+    assert_eq!(hangs.seen().len(), 20, "it was not asked for the new ones");
+}
