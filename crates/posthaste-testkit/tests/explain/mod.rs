@@ -87,7 +87,7 @@ impl Plan {
 
 /// Pages that a node touched, and those below it.
 fn buffers(node: &Value) -> u64 {
-    let count = |field| node[field].as_u64().unwrap_or(0);
+    let count = |field| whole(&node[field]);
     count("Shared Hit Blocks") + count("Shared Read Blocks")
 }
 
@@ -98,7 +98,7 @@ fn changed(root: &Value) -> u64 {
         if node["Node Type"] == "ModifyTable" && node["Relation Name"] == "outbox" {
             let input = |plan: &&Value| plan["Parent Relationship"] == "Outer";
             let input = node["Plans"].as_array().into_iter().flatten().find(input);
-            changed = input.map_or(0, |plan| plan["Actual Rows"].as_u64().unwrap_or(0));
+            changed = input.map_or(0, |plan| whole(&plan["Actual Rows"]));
         }
     });
     changed
@@ -115,4 +115,9 @@ fn visit(node: &Value, see: &mut impl FnMut(&Value)) {
 pub(crate) fn array<T: ToString>(values: impl Iterator<Item = T>) -> String {
     let values: Vec<String> = values.map(|value| value.to_string()).collect();
     format!("'{{{}}}'", values.join(","))
+}
+
+/// A count, which PostgreSQL 18 and later write with decimals.
+fn whole(number: &serde_json::Value) -> u64 {
+    number.as_f64().map_or(0, |number| number.round() as u64)
 }
