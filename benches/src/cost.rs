@@ -14,7 +14,7 @@ use crate::relay_process::RelayProcess;
 
 /// A relay with nothing to do.
 pub(crate) async fn idle(bed: &Bed) -> Result {
-    let (settle, watch) = if bed.quick { (5, 10) } else { (60, 20) };
+    let (settle, watch) = if bed.quick { (3, 7) } else { (60, 20) };
     let fresh = bed.fresh().await?;
     let relay = RelayProcess::start(&bed.url, &fresh.table, 86_400).await?;
     tokio::time::sleep(Duration::from_secs(settle)).await;

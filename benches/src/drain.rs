@@ -148,7 +148,8 @@ pub(crate) async fn through_relay(bed: &Bed, events: i64, after: After) -> Resul
 /// In order by key, against the same without order.
 pub(crate) async fn ordered(bed: &Bed) -> Result {
     let events: i64 = if bed.quick { 30_000 } else { 100_000 };
-    for keys in [1, 100, 10_000] {
+    let all: &[i64] = if bed.quick { &[100] } else { &[1, 100, 10_000] };
+    for &keys in all {
         let fresh = bed.fresh().await?;
         fresh.fill_keys(events, Some(keys)).await?;
         let by_key = Ordering::Key(OnFailure::Block);

@@ -9,10 +9,9 @@ use crate::bed::{Bed, connect};
 use crate::enqueue::{CONNECTIONS, Fleet, Way};
 use crate::relay_process::RelayProcess;
 
-const ROUNDS: u32 = 4;
-
 pub(crate) async fn run(bed: &Bed) -> Result {
-    let turn = Duration::from_secs(if bed.quick { 2 } else { 5 });
+    let (rounds, turn) = if bed.quick { (2, 2) } else { (4, 5) };
+    let turn = Duration::from_secs(turn);
     for (name, retention) in [("kept", 86_400), ("deleted", 0)] {
         let alone = Fleet::start(bed, bed.fresh().await?, Way::Posthaste).await?;
         let together = Fleet::start(bed, bed.fresh().await?, Way::Posthaste).await?;
@@ -22,14 +21,14 @@ pub(crate) async fn run(bed: &Bed) -> Result {
             .sql("select count(*) from {outbox} where delivered_at is null");
         let (mut floor, mut rate, mut delivered, mut backlogs) = (0.0, 0.0, 0, Vec::new());
         // In turns, so that a noisy moment hits both.
-        for _ in 0..ROUNDS {
-            floor += alone.go(turn).await / f64::from(ROUNDS);
+        for _ in 0..rounds {
+            floor += alone.go(turn).await / f64::from(rounds);
             let relay = RelayProcess::start(&bed.url, &together.fresh.table, retention).await?;
             let (together_rate, left) = tokio::join!(together.go(turn), async {
                 tokio::time::sleep(turn * 9 / 10).await;
                 watcher.query_one(&backlog, &[]).await
             });
-            rate += together_rate / f64::from(ROUNDS);
+            rate += together_rate / f64::from(rounds);
             backlogs.push(left?.get::<_, i64>(0));
             tokio::time::sleep(Duration::from_millis(500)).await;
             delivered += relay.stop().await?.len();
@@ -40,7 +39,7 @@ pub(crate) async fn run(bed: &Bed) -> Result {
             "events/s",
             Some(floor),
             json!({
-                "connections": CONNECTIONS, "seconds": turn.as_secs(), "rounds": ROUNDS,
+                "connections": CONNECTIONS, "seconds": turn.as_secs(), "rounds": rounds,
                 "floor": "enqueue alone", "backlog_while_it_lasts": backlogs, "delivered": delivered,
             }),
         );
