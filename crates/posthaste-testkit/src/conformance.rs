@@ -1,7 +1,7 @@
 //! What every store does, whatever it is built on: one function for each behaviour, by theme.
 //!
 //! [`conformance!`](crate::conformance!) makes a test of each of them, for a store whose
-//! [`Bed`](crate::bed::Bed) it is given. Above each stands the line of the spec that it proves.
+//! [`Bed`] it is given. Above each stands the line of the spec that it proves.
 #![allow(
     missing_docs,
     clippy::unwrap_used,

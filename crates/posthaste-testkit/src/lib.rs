@@ -1,7 +1,7 @@
 //! What every store and sink must pass, with real servers and real faults.
 //!
 //! [`server`] starts the servers and needs nothing but std; the feature `suite` (on by default)
-//! adds [`outbox`], a fresh outbox for each test, and [`conformance`], the behaviour of a store.
+//! adds [`outbox`], a fresh outbox for each test, and [`mod@conformance`], the behaviour of a store.
 
 #[cfg(feature = "suite")]
 pub mod bed;
