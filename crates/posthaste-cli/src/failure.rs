@@ -1,0 +1,77 @@
+//! How a command ends when it could not do as asked: a message for people, a code for scripts.
+
+use std::process::ExitCode;
+
+use posthaste::StoreError;
+use posthaste::schema::SchemaError;
+
+/// Why a command ended, and the exit code that says so.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// What was typed, or configured, cannot be done. Exit code 2.
+    #[error("{0}")]
+    Usage(String),
+    /// The database is not reachable. Exit code 3.
+    #[error("{0}")]
+    Unavailable(String),
+    /// The outbox is not set up, or not as this version needs it. Exit code 4.
+    #[error("{0}")]
+    Schema(String),
+    /// Something is found to be wrong, as a check was asked to tell. Exit code 5.
+    #[error("{0}")]
+    Unhealthy(String),
+    /// Anything else. Exit code 1.
+    #[error("{0}")]
+    Other(String),
+}
+
+impl Failure {
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::Usage(message.into())
+    }
+
+    /// The exit code. Documented in the help and in `docs/cli.md`: scripts depend on it.
+    pub(crate) fn code(&self) -> u8 {
+        match self {
+            Self::Other(_) => 1,
+            Self::Usage(_) => 2,
+            Self::Unavailable(_) => 3,
+            Self::Schema(_) => 4,
+            Self::Unhealthy(_) => 5,
+        }
+    }
+
+    /// Says it on standard error.
+    pub(crate) fn report(&self) -> ExitCode {
+        eprintln!("error: {self}");
+        ExitCode::from(self.code())
+    }
+}
+
+impl From<SchemaError> for Failure {
+    fn from(error: SchemaError) -> Self {
+        Self::Schema(whole(&error))
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Unavailable(_) => Self::Unavailable(whole(&error)),
+            StoreError::Schema(error) => error.into(),
+            StoreError::Settings(why) => Self::Usage(why),
+            other => Self::Other(whole(&other)),
+        }
+    }
+}
+
+/// An error with everything that caused it.
+fn whole(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
+}

@@ -1,0 +1,20 @@
+//! The `posthaste` program: reads what it is asked to do, does it, and says how it ended.
+
+mod cli;
+mod command;
+mod config;
+mod failure;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::cli::Cli;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match command::run(cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
