@@ -132,11 +132,13 @@ impl Relay {
         let mut parts = JoinSet::new();
         parts.spawn(engine.clone().settle(verdicts));
         parts.spawn(engine.clone().keep_leases());
-        parts.spawn(engine.clone().watch());
         parts.spawn(engine.clone().clean());
         parts.spawn(engine.clone().count());
         let mut claiming = JoinSet::new();
-        claiming.spawn(engine.clone().claim());
+        if engine.settings.deliver {
+            parts.spawn(engine.clone().watch());
+            claiming.spawn(engine.clone().claim());
+        }
         let mut until = std::pin::pin!(until);
         loop {
             tokio::select! {

@@ -58,6 +58,7 @@ impl Default for Cleaning {
 
 #[derive(Clone)]
 pub(crate) struct Settings {
+    pub(crate) deliver: bool,
     pub(crate) batch_size: u32,
     pub(crate) poll_interval: Duration,
     pub(crate) lease: Duration,
@@ -104,6 +105,7 @@ impl Builder {
         Self {
             store,
             settings: Settings {
+                deliver: true,
                 batch_size: 500,
                 poll_interval: Duration::from_secs(1),
                 lease: Duration::from_secs(60),
@@ -146,6 +148,13 @@ impl Builder {
     pub fn route(mut self, pattern: &str, destination: impl Into<String>) -> Self {
         self.routes
             .push((Pattern::new(pattern), destination.into()));
+        self
+    }
+
+    /// Whether to deliver at all. Defaults to true. Without it the relay cleans and counts, and
+    /// events wait for another one, or for this one to be switched on again.
+    pub fn deliver(mut self, deliver: bool) -> Self {
+        self.settings.deliver = deliver;
         self
     }
 

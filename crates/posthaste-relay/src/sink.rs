@@ -23,6 +23,12 @@ pub use stdout::{JsonLines, stdout};
 pub trait Sink: Send + Sync + 'static {
     /// Hands one event to the destination, and waits until it is safe there.
     async fn deliver(&self, event: Arc<Event>) -> Outcome;
+
+    /// Whether the destination could be delivered to now, without delivering anything: what was
+    /// found, or what is wrong. A sink that has nothing to look at is well.
+    async fn check(&self) -> Result<String, String> {
+        Ok("nothing to check".to_owned())
+    }
 }
 
 /// What became of one delivery. A failure is a value, not an error: it is part of the work.
@@ -65,5 +71,9 @@ impl<E: std::fmt::Display> From<Result<(), E>> for Outcome {
 impl<S: Sink + ?Sized> Sink for Arc<S> {
     async fn deliver(&self, event: Arc<Event>) -> Outcome {
         (**self).deliver(event).await
+    }
+
+    async fn check(&self) -> Result<String, String> {
+        (**self).check().await
     }
 }

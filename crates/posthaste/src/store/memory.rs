@@ -17,7 +17,8 @@ use uuid::Uuid;
 
 use self::rows::{Rows, State};
 use super::{
-    Act, Claim, Claimed, Clean, Filter, Settled, Settlement, Stats, Store, StoreError, Verdict,
+    Act, Claim, Claimed, Clean, Filter, Finding, Settled, Settlement, Stats, Store, StoreError,
+    Verdict,
 };
 use crate::enqueue::{EnqueueError, Outbox, Receipt};
 use crate::event::{Lease, Record, Status};
@@ -395,5 +396,10 @@ impl Store for Memory {
             });
         }
         Ok(acted.into_iter().map(|(id, _)| id).collect())
+    }
+
+    async fn examine(&self) -> Result<Vec<Finding>, StoreError> {
+        let lasting = Finding::good("memory", "nothing survives the process");
+        Ok(vec![lasting.doubtful("use it for tests only")])
     }
 }

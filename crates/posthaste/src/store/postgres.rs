@@ -7,6 +7,7 @@
 mod claim;
 mod connect;
 mod decode;
+mod examine;
 mod held;
 mod link;
 mod operate;
@@ -27,7 +28,8 @@ use self::held::Held;
 use self::link::Link;
 use self::presence::Standing;
 use super::{
-    Act, Claim, Claimed, Clean, Filter, Scope, Settled, Settlement, Stats, Store, StoreError,
+    Act, Claim, Claimed, Clean, Filter, Finding, Scope, Settled, Settlement, Stats, Store,
+    StoreError,
 };
 use crate::event::{Lease, Record};
 use crate::schema;
@@ -67,6 +69,7 @@ struct Sql {
     list: String,
     redeliver: String,
     discard: String,
+    examine: String,
     register: String,
     peers: String,
     forget: String,
@@ -112,6 +115,7 @@ impl Postgres {
                 list: render(include_str!("../../sql/postgres/list.sql")),
                 redeliver: render(include_str!("../../sql/postgres/redeliver.sql")),
                 discard: render(include_str!("../../sql/postgres/discard.sql")),
+                examine: render(include_str!("../../sql/postgres/examine.sql")),
                 register: render(include_str!("../../sql/postgres/register.sql")),
                 peers: render(include_str!("../../sql/postgres/peers.sql")),
                 forget: render(include_str!("../../sql/postgres/forget.sql")),
@@ -201,5 +205,8 @@ impl Store for Postgres {
 
     async fn discard(&self, ids: &[Uuid], act: &Act) -> Result<Vec<Uuid>, StoreError> {
         self.act("discard", &self.sql.discard, ids, act).await
+    }
+    async fn examine(&self) -> Result<Vec<Finding>, StoreError> {
+        self.find().await
     }
 }

@@ -1,0 +1,116 @@
+//! From an outbox of the configuration to a relay at work.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use posthaste::store::Scope;
+use posthaste::{Store, StoreError};
+use posthaste_relay::sink::{self, Sink};
+use posthaste_relay::{Relay, SettingsError};
+
+use crate::config;
+use crate::failure::Failure;
+
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// The destinations of the configuration, by name. Outboxes share them.
+pub(crate) type Sinks = BTreeMap<String, Arc<dyn Sink>>;
+
+/// Makes every destination.
+pub(crate) fn sinks(config: &config::Config) -> Sinks {
+    let make = |sink: &config::Sink| -> Arc<dyn Sink> {
+        match sink {
+            config::Sink::Stdout => Arc::new(sink::stdout()),
+        }
+    };
+    let sinks = config.sinks.iter();
+    sinks.map(|(name, sink)| (name.clone(), make(sink))).collect()
+}
+
+/// Relays one outbox until the future is ready.
+pub(crate) async fn serve(
+    outbox: config::Outbox,
+    sinks: Sinks,
+    until: impl Future<Output = ()>,
+) -> Result<(), Failure> {
+    let mut until = std::pin::pin!(until);
+    let store = tokio::select! {
+        store = connect(&outbox) => store?,
+        () = &mut until => return Ok(()),
+    };
+    let destinations: Vec<&str> = outbox.routes.iter().map(|route| route.sink.as_str()).collect();
+    tracing::info!(
+        table = %outbox.table,
+        deliver = outbox.relay.enabled,
+        clean = outbox.cleaning.enabled,
+        destinations = destinations.join(", "),
+        "serving an outbox"
+    );
+    let relay = relay(&outbox, store, &sinks).map_err(|error| Failure::usage(error.to_string()))?;
+    relay.run(until).await;
+    Ok(())
+}
+
+/// Tries until the database answers. Any other trouble ends it at once: time does not mend that.
+async fn connect(outbox: &config::Outbox) -> Result<Arc<dyn Store>, Failure> {
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let failure = match open(outbox).await {
+            Ok(store) => return Ok(store),
+            Err(error) => Failure::from(error),
+        };
+        if !matches!(failure, Failure::Unavailable(_)) {
+            return Err(failure);
+        }
+        tracing::warn!(table = %outbox.table, "{failure}; trying again in {pause:?}");
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+async fn open(outbox: &config::Outbox) -> Result<Arc<dyn Store>, StoreError> {
+    let store = posthaste::store::connect(&outbox.database.url, outbox.table.clone()).await?;
+    if outbox.relay.enabled {
+        // Now rather than in the loop: who may not relay here should hear of it at once.
+        store.take_over().await?;
+    }
+    Ok(store)
+}
+
+fn relay(
+    outbox: &config::Outbox,
+    store: Arc<dyn Store>,
+    sinks: &Sinks,
+) -> Result<Relay, SettingsError> {
+    let relay = &outbox.relay;
+    let mut builder = Relay::builder_on(store)
+        .deliver(relay.enabled)
+        .batch_size(relay.batch_size)
+        .poll_interval(relay.poll_interval)
+        .lease(relay.lease)
+        .dispatch_timeout(relay.dispatch_timeout)
+        .in_flight(relay.in_flight)
+        .retry(outbox.retry)
+        .max_attempts(outbox.max_attempts)
+        .ordering(outbox.ordering)
+        .mode(outbox.mode)
+        .cleaning(outbox.cleaning.clone())
+        .scope(Scope {
+            namespace: outbox.namespace.clone(),
+            ..Scope::default()
+        });
+    let mut added = Vec::new();
+    for route in &outbox.routes {
+        if let Some(sink) = sinks.get(&route.sink)
+            && !added.contains(&&route.sink)
+        {
+            builder = builder.destination(&route.sink, sink.clone());
+            added.push(&route.sink);
+        }
+        builder = builder.route(&route.topic, &route.sink);
+    }
+    builder.build()
+}

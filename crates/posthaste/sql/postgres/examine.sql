@@ -1,0 +1,48 @@
+-- examine: what a relay here depends on, and what may trouble it. $1 schema, $2 table. One row.
+with table_of as (
+  select c.relname, c.oid
+  from pg_class c join pg_namespace n on n.oid = c.relnamespace
+  where n.nspname = $1::text and c.relname in ($2::text, $2 || '_relay', $2 || '_archive')
+), outbox as (
+  select oid from table_of where relname = $2
+), holding as (
+  -- What keeps vacuum from removing dead rows.
+  select pid, clock_timestamp() - xact_start as age
+  from pg_stat_activity
+  where datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'
+    and xact_start is not null
+  order by xact_start
+  limit 1
+)
+select
+  current_setting('server_version_num')::integer as version,
+  current_setting('server_version') as version_text,
+  extract(epoch from clock_timestamp())::float8 as clock,
+  pg_is_in_recovery() as is_standby,
+  current_setting('fsync') = 'on' as fsync,
+  current_setting('synchronous_commit') as synchronous_commit,
+  current_setting('autovacuum') = 'on' as autovacuum,
+  current_setting('max_connections')::integer - current_setting('superuser_reserved_connections')::integer
+    as connection_limit,
+  (select count(*) from pg_stat_activity where backend_type = 'client backend') as connections,
+  -- Of what roles.sql grants to a relay, what this user lacks.
+  array(
+    select needed.what
+    from (values
+      ('read events', has_table_privilege(outbox.oid, 'select')),
+      ('delete events', has_table_privilege(outbox.oid, 'delete')),
+      ('move events through their states', has_column_privilege(outbox.oid, 'status', 'update')),
+      ('tell other relays of itself',
+       (select bool_and(has_table_privilege(oid, act)) from table_of, unnest(array['select', 'insert', 'delete']) as t (act)
+        where relname = $2 || '_relay')),
+      ('archive events', (select has_table_privilege(oid, 'insert') from table_of where relname = $2 || '_archive'))
+    ) as needed (what, is_granted)
+    where needed.is_granted is not true
+  ) as lacking,
+  exists (select from pg_trigger where tgrelid = outbox.oid and tgname = $2 || '_notify') as notifies,
+  coalesce(pg_stat_get_live_tuples(outbox.oid), 0) as live,
+  coalesce(pg_stat_get_dead_tuples(outbox.oid), 0) as dead,
+  pg_total_relation_size(outbox.oid) as bytes,
+  (select pid from holding) as holding_pid,
+  coalesce((select extract(epoch from age) from holding), 0)::float8 as holding_seconds
+from outbox
