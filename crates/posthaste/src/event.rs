@@ -11,7 +11,7 @@ use uuid::Uuid;
 use crate::message::TraceContext;
 use crate::table::Table;
 
-/// Where an event stands. See the state machine in ARCHITECTURE.md.
+/// Where an event stands. See the state machine in docs/concepts.md.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Status {

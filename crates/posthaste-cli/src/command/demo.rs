@@ -1,0 +1,129 @@
+//! `demo`: a small shop on SQLite that commits orders with their events, and a relay that delivers
+//! them through every kind of trouble. At the end a ledger decides whether anything was lost.
+
+mod courier;
+mod ledger;
+mod screen;
+mod shop;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use posthaste::store::sqlite::Sqlite;
+use posthaste::{Outbox, Status, Store};
+use posthaste_relay::{Relay, Retry};
+use tokio::sync::watch;
+
+use self::courier::Courier;
+use self::ledger::{Ledger, Totals};
+use self::screen::Screen;
+use crate::failure::Failure;
+
+const OUTBOX: &str = "orders_outbox";
+/// How often a relay is killed.
+const LIFE: Duration = Duration::from_secs(9);
+/// How long to wait, after the last order, until everything has arrived.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What was asked for.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Demo {
+    /// Stop after this long, e.g. 10s [default: until Ctrl-C]
+    #[arg(long = "for", value_name = "DURATION", value_parser = crate::time::duration)]
+    duration: Option<Duration>,
+    /// The SQLite file to use, and to keep [default: a temporary one]
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Orders a second
+    #[arg(long, default_value_t = 25, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rate: u32,
+}
+
+/// Plays the demo. It fails if the ledger does not add up.
+pub(crate) async fn run(demo: Demo, json: bool) -> Result<(), Failure> {
+    let scratch = tempfile::tempdir().map_err(Failure::other)?;
+    let file = demo.file.clone();
+    let file = file.unwrap_or_else(|| scratch.path().join("demo.db"));
+    let outbox = Outbox::new(OUTBOX).expect("a plain name");
+    shop::set_up(&file, &outbox)?;
+
+    let ledger = Arc::new(Ledger::new());
+    let screen = Screen::start(&file, ledger.clone(), json);
+    let (closing, closed) = watch::channel(false);
+    let shop = shop::open(&file, &outbox, demo.rate, ledger.clone(), closed)?;
+    let store: Arc<dyn Store> = Arc::new(open(&file, &outbox).await?);
+    let relays = tokio::spawn(relays(file.clone(), outbox.clone(), ledger.clone()));
+
+    let enough = async {
+        match demo.duration {
+            Some(duration) => tokio::time::sleep(duration).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        () = enough => {}
+        _ = tokio::signal::ctrl_c() => {}
+        () = watch_outbox(&*store, &ledger) => {}
+    }
+    screen.say("the shop closes; what is still in the outbox is delivered");
+    let _ = closing.send(true);
+    let shop = tokio::task::spawn_blocking(move || shop.join());
+    shop.await.map_err(Failure::other)?.map_err(|_| Failure::Other("the shop broke".into()))??;
+    let settled = tokio::time::timeout(PATIENCE, drained(&*store, &ledger)).await;
+    relays.abort();
+    let totals = Totals::count(&*store, &ledger).await?;
+    screen.end();
+    totals.print(json, demo.file.as_deref());
+    match (settled, totals.problem()) {
+        (Ok(()), None) => Ok(()),
+        (_, Some(problem)) => Err(Failure::Other(problem)),
+        (Err(_), None) => Err(Failure::Other(format!("not everything arrived within {PATIENCE:?}"))),
+    }
+}
+
+async fn open(file: &Path, outbox: &Outbox) -> Result<Sqlite, Failure> {
+    let address = file.to_string_lossy();
+    Ok(Sqlite::connect(&address, outbox.table().clone()).await?)
+}
+
+/// One relay after the other: each is killed in the midst of its work, and the next takes over.
+async fn relays(file: PathBuf, outbox: Outbox, ledger: Arc<Ledger>) -> Result<(), Failure> {
+    let courier = Arc::new(Courier::new(ledger.clone()));
+    loop {
+        let relay = Relay::builder(open(&file, &outbox).await?)
+            .destination("courier", courier.clone())
+            .retry(Retry::EqualJitter {
+                base: Duration::from_millis(300),
+                max: Duration::from_secs(2),
+            })
+            .build()
+            .map_err(Failure::other)?;
+        // Dropped, not stopped: as if its process had been killed.
+        let _ = tokio::time::timeout(LIFE, relay.run(std::future::pending())).await;
+        ledger.note("the relay is killed in the midst of its work; another one takes over");
+    }
+}
+
+/// Keeps the numbers of the outbox for the screen.
+async fn watch_outbox(store: &dyn Store, ledger: &Ledger) {
+    loop {
+        if let Ok(stats) = store.stats().await {
+            ledger.saw(stats);
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}
+
+/// Waits until nothing is live any more.
+async fn drained(store: &dyn Store, ledger: &Ledger) {
+    loop {
+        if let Ok(stats) = store.stats().await {
+            ledger.saw(stats);
+            if stats.pending + stats.processing == 0 {
+                return;
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}

@@ -1,0 +1,122 @@
+//! What people see while the demo runs: in a terminal a few lines that change, with the news above
+//! them; elsewhere one line a second.
+
+use std::io::IsTerminal;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+
+use super::ledger::{Ledger, Pages};
+
+pub(super) struct Screen {
+    ledger: Arc<Ledger>,
+    end: Option<(Sender<()>, JoinHandle<()>)>,
+}
+
+impl Screen {
+    pub(super) fn start(file: &Path, ledger: Arc<Ledger>, json: bool) -> Self {
+        if json {
+            return Self { ledger, end: None };
+        }
+        println!("Posthaste demo on sqlite:{} (Ctrl-C ends it)\n", file.display());
+        let (end, ended) = mpsc::channel();
+        let shown = ledger.clone();
+        let terminal = std::io::stdout().is_terminal();
+        let thread = std::thread::spawn(move || match terminal {
+            true => live(&shown, &ended),
+            false => plain(&shown, &ended),
+        });
+        Self { ledger, end: Some((end, thread)) }
+    }
+
+    pub(super) fn say(&self, news: &str) {
+        self.ledger.note(news);
+    }
+
+    /// Shows the last of it, and gives the terminal back.
+    pub(super) fn end(self) {
+        if let Some((end, thread)) = self.end {
+            drop(end);
+            let _ = thread.join();
+        }
+    }
+}
+
+fn goes_on(ended: &mpsc::Receiver<()>, pause: Duration) -> bool {
+    ended.recv_timeout(pause) == Err(RecvTimeoutError::Timeout)
+}
+
+fn live(ledger: &Ledger, ended: &mpsc::Receiver<()>) {
+    let all = MultiProgress::new();
+    let line = |style: &str| {
+        let style = ProgressStyle::with_template(style).expect("a valid template");
+        let bar = all.add(ProgressBar::new_spinner());
+        bar.set_style(style);
+        bar
+    };
+    let gap = line(" ");
+    let shop = line("  {prefix:>8.cyan.bold}  {msg}").with_prefix("shop");
+    let outbox = line("  {prefix:>8.yellow.bold}  {msg}").with_prefix("outbox");
+    let courier = line("  {prefix:>8.green.bold}  {msg}").with_prefix("courier");
+    loop {
+        let more = goes_on(ended, Duration::from_millis(100));
+        {
+            let mut pages = ledger.pages();
+            for news in pages.news.drain(..) {
+                let _ = all.println(news);
+            }
+            let [orders, waiting, deliveries] = lines(&pages, ledger.seconds());
+            shop.set_message(orders);
+            outbox.set_message(waiting);
+            courier.set_message(deliveries);
+            gap.tick();
+        }
+        if !more {
+            let _ = all.clear();
+            return;
+        }
+    }
+}
+
+fn plain(ledger: &Ledger, ended: &mpsc::Receiver<()>) {
+    loop {
+        let more = goes_on(ended, Duration::from_secs(1));
+        let mut pages = ledger.pages();
+        for news in pages.news.drain(..) {
+            println!("{news}");
+        }
+        let [orders, waiting, deliveries] = lines(&pages, ledger.seconds());
+        println!("{:6.1} s  shop: {orders}; outbox: {waiting}; courier: {deliveries}", ledger.seconds());
+        if !more {
+            println!();
+            return;
+        }
+    }
+}
+
+fn lines(pages: &Pages, seconds: f64) -> [String; 3] {
+    let committed = pages.committed.len();
+    [
+        format!(
+            "{committed} orders committed, {} rolled back, {:.0} a second",
+            pages.rolled_back.len(),
+            committed as f64 / seconds.max(0.001)
+        ),
+        format!(
+            "{} waiting, {} on their way, the oldest due for {:.1} s",
+            pages.outbox.pending,
+            pages.outbox.processing,
+            pages.outbox.oldest_pending.as_secs_f64()
+        ),
+        format!(
+            "{} delivered, {} tried again, {} dead",
+            pages.delivered.len(),
+            pages.retries,
+            pages.rejected.len()
+        ),
+    ]
+}
