@@ -136,10 +136,6 @@ fn a_guide_is_read_as_files_and_commands() {
     };
     assert_eq!(
         steps(guide),
-        [
-            file,
-            run(8, "one \\\n  more", "out\n"),
-            run(11, "two", "")
-        ]
+        [file, run(8, "one \\\n  more", "out\n"), run(11, "two", "")]
     );
 }

@@ -46,7 +46,11 @@ impl Shell {
 
     /// Runs a command, and gives back all that it printed.
     pub fn run(&mut self, command: &str) -> String {
-        writeln!(self.input, "{{ {command}\n}} </dev/null; printf '\\n%s\\n' '{END}'").expect("bash reads");
+        writeln!(
+            self.input,
+            "{{ {command}\n}} </dev/null; printf '\\n%s\\n' '{END}'"
+        )
+        .expect("bash reads");
         let mut printed = String::new();
         loop {
             let mut line = String::new();
