@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::command::config;
+
 /// A transactional outbox: delivers events exactly when the database has committed them.
 #[derive(Debug, Parser)]
 #[command(name = "posthaste", version, max_term_width = 100)]
@@ -18,7 +20,13 @@ pub(crate) struct Cli {
 #[derive(Debug, Args)]
 pub(crate) struct Place {
     /// The configuration file [default: posthaste.toml, if it is there]
-    #[arg(long, short, global = true, value_name = "FILE", env = "POSTHASTE_CONFIG")]
+    #[arg(
+        long,
+        short,
+        global = true,
+        value_name = "FILE",
+        env = "POSTHASTE_CONFIG"
+    )]
     pub(crate) config: Option<PathBuf>,
     /// The database, in place of the one that the configuration names
     #[arg(long, global = true, value_name = "URL")]
@@ -36,4 +44,7 @@ pub(crate) struct Place {
 pub(crate) enum Command {
     /// Relay every configured outbox until told to stop
     Run,
+    /// Check and explain the configuration
+    #[command(subcommand)]
+    Config(config::Act),
 }
