@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::command::config;
+
 /// A transactional outbox: delivers events exactly when the database has committed them.
 #[derive(Debug, Parser)]
 #[command(name = "posthaste", version, max_term_width = 100)]
@@ -42,4 +44,9 @@ pub(crate) struct Place {
 pub(crate) enum Command {
     /// Relay every configured outbox until told to stop
     Run,
+    /// Look at all that a relay depends on, and say what to do about what is wrong
+    Doctor,
+    /// Check and explain the configuration
+    #[command(subcommand)]
+    Config(config::Act),
 }

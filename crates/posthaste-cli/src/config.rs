@@ -1,23 +1,59 @@
 //! What `posthaste.toml` and the environment say, checked and complete.
 //!
 //! The settings are the library's own types, so that what a relay refuses is written once.
+//! Everything about a single key is in [`keys`].
+
+mod assemble;
+mod environment;
+mod explain;
+mod file;
+mod keys;
+mod kind;
+mod problem;
+mod profile;
+mod reference;
+mod schema;
+mod sinks;
+mod values;
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use posthaste::Table;
-use posthaste::store::Ordering;
-use posthaste_relay::{Cleaning, Mode, Retry};
+use posthaste::store::{Ordering, Scope};
+use posthaste_relay::{Cleaning, Mode, Retry, Settings};
+
+pub(crate) use explain::{explain, explain_key, settings_as_json};
+pub(crate) use kind::without_password;
+pub(crate) use problem::Problems;
+pub(crate) use reference::reference;
+pub(crate) use schema::schema;
+pub(crate) use sinks::Sink;
+
+use problem::{Place, Problem, Source};
+use values::Values;
 
 /// Everything that is configured.
 #[derive(Debug, Clone)]
 pub(crate) struct Config {
+    pub(crate) log: Log,
     pub(crate) outboxes: Vec<Outbox>,
-    pub(crate) sinks: BTreeMap<String, Sink>,
+    pub(crate) sinks: BTreeMap<String, Destination>,
+    /// What works, but is probably not what was meant.
+    pub(crate) warnings: Problems,
+}
+
+/// What the program says about itself.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Log {
+    /// Such as `info`.
+    pub(crate) level: String,
+    pub(crate) json: bool,
 }
 
 /// Where a database is.
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 pub(crate) struct Database {
     /// May hold a password: never shown.
     pub(crate) url: String,
@@ -31,17 +67,22 @@ pub(crate) struct Outbox {
     pub(crate) database: Database,
     /// `None`: all.
     pub(crate) namespace: Option<String>,
+    /// Empty: all.
+    pub(crate) topics: Vec<String>,
+    /// `None`: all.
+    pub(crate) tenant: Option<uuid::Uuid>,
     pub(crate) ordering: Ordering,
     pub(crate) mode: Mode,
     pub(crate) relay: Relay,
     pub(crate) retry: Retry,
     pub(crate) max_attempts: u32,
     pub(crate) cleaning: Cleaning,
+    /// With one sink and no route, one that sends everything there.
     pub(crate) routes: Vec<Route>,
 }
 
 /// How an outbox is relayed.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Relay {
     pub(crate) enabled: bool,
     pub(crate) batch_size: u32,
@@ -49,11 +90,14 @@ pub(crate) struct Relay {
     pub(crate) lease: Duration,
     pub(crate) dispatch_timeout: Duration,
     pub(crate) in_flight: usize,
+    pub(crate) in_flight_bytes: usize,
     pub(crate) notify: bool,
+    pub(crate) stats_interval: Duration,
+    pub(crate) mask_tenant: bool,
 }
 
 /// Which events go where. The first match wins.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Route {
     /// A pattern: `*` stands for anything.
     pub(crate) topic: String,
@@ -61,17 +105,227 @@ pub(crate) struct Route {
     pub(crate) sink: String,
 }
 
-/// A destination.
-#[derive(Debug, Clone)]
-pub(crate) enum Sink {
-    /// JSON lines on standard output.
-    Stdout,
+/// A sink, and what a relay has to know about it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Destination {
+    pub(crate) sink: Sink,
+    /// How many deliveries at the same time. `None`: as many as are in flight.
+    pub(crate) concurrency: Option<usize>,
+}
+
+/// Whether the environment configures anything.
+pub(crate) fn has_variables(environment: impl Iterator<Item = (String, String)>) -> bool {
+    !environment::ours(environment).is_empty()
+}
+
+/// What was read, before it was checked as a whole.
+pub(crate) struct Reading {
+    values: Values,
+    source: Source,
+    is_toml: bool,
+}
+
+impl Config {
+    /// Reads the file, if there is one, and the environment, which stands above it.
+    pub(crate) fn load(
+        path: Option<&Path>,
+        environment: impl Iterator<Item = (String, String)>,
+    ) -> Result<Self, Problems> {
+        Reading::new(path, environment)?.check()
+    }
+
+    /// The outbox that a command is about: the only one, or the one of this table. With a table
+    /// and a database nothing else needs to be configured.
+    pub(crate) fn outbox(
+        &self,
+        database: Option<&str>,
+        table: Option<&str>,
+    ) -> Result<Outbox, String> {
+        let wanted = table
+            .map(Table::parse)
+            .transpose()
+            .map_err(|error| error.to_string())?;
+        let known = || {
+            let names: Vec<String> = self.outboxes.iter().map(|o| o.table.to_string()).collect();
+            names.join(", ")
+        };
+        let found = match (&wanted, &self.outboxes[..]) {
+            (Some(table), all) => all.iter().find(|outbox| outbox.table == *table).cloned(),
+            (None, [only]) => Some(only.clone()),
+            (None, []) => None,
+            (None, _) => {
+                return Err(format!(
+                    "there are several outboxes: name one with --table ({})",
+                    known()
+                ));
+            }
+        };
+        let address = database
+            .map(|url| Database::at(url).map_err(|why| format!("--database: {why}")))
+            .transpose()?;
+        match (found, wanted, address) {
+            (Some(outbox), _, None) => Ok(outbox),
+            (Some(outbox), _, Some(database)) => Ok(Outbox { database, ..outbox }),
+            (None, Some(table), Some(database)) => Ok(Outbox::new(table, database)),
+            (None, Some(table), None) if !self.outboxes.is_empty() => Err(format!(
+                "the configuration has no outbox {table}: it has {}",
+                known()
+            )),
+            _ => Err(
+                "which outbox? Name it with --database and --table, or write a posthaste.toml"
+                    .to_owned(),
+            ),
+        }
+    }
+
+    /// What is configured if nothing is.
+    pub(crate) fn empty() -> Self {
+        Self {
+            log: Log {
+                level: "info".to_owned(),
+                json: false,
+            },
+            outboxes: Vec::new(),
+            sinks: BTreeMap::new(),
+            warnings: Problems::default(),
+        }
+    }
+}
+
+impl Reading {
+    /// Reads the file, if there is one, and the environment, which stands above it.
+    pub(crate) fn new(
+        path: Option<&Path>,
+        environment: impl Iterator<Item = (String, String)>,
+    ) -> Result<Self, Problems> {
+        let mut source = Source::default();
+        let mut values = Values::default();
+        let variables = environment::ours(environment);
+        environment::note_types(&variables, &mut values);
+        let mut is_toml = true;
+        if let Some(path) = path {
+            source.name = path.display().to_string();
+            source.text =
+                std::fs::read_to_string(path).map_err(|error| unreadable(path, &error))?;
+            values.folder = path.parent().map(PathBuf::from).unwrap_or_default();
+            is_toml = file::read(&source.text, &mut values);
+        }
+        environment::read(&variables, &mut values);
+        Ok(Self {
+            values,
+            source,
+            is_toml,
+        })
+    }
+
+    /// Checks everything, and makes a configuration of it.
+    pub(crate) fn check(mut self) -> Result<Config, Problems> {
+        // Of what is not TOML, parts are missing that are not missing.
+        let config = match self.is_toml {
+            true => assemble::assemble(&mut self.values, &self.source),
+            false => None,
+        };
+        let problems = Problems::new(self.source, self.values.problems);
+        match config {
+            Some(config) if problems.errors() == 0 => Ok(Config {
+                warnings: problems,
+                ..config
+            }),
+            _ => Err(problems),
+        }
+    }
+}
+
+fn unreadable(path: &Path, error: &std::io::Error) -> Problems {
+    let message = format!("{} cannot be read: {error}", path.display());
+    let help = "name the configuration file with --config or POSTHASTE_CONFIG";
+    let problem = Problem::error(Place::Nowhere, "", message, help);
+    Problems::new(Source::default(), vec![problem])
+}
+
+impl Database {
+    /// The database at this address, with the defaults.
+    pub(crate) fn at(url: &str) -> Result<Self, String> {
+        match kind::Kind::Database.parse(url) {
+            Ok(_) => Ok(Self {
+                url: url.to_owned(),
+                max_connections: 8,
+            }),
+            Err(why) => Err(format!("{}; {}", why.what, why.help.unwrap_or_default())),
+        }
+    }
+
+    pub(crate) fn is_postgres(&self) -> bool {
+        !self.url.starts_with("sqlite:")
+    }
+}
+
+impl Outbox {
+    /// An outbox with the defaults, and nowhere to deliver to.
+    pub(crate) fn new(table: Table, database: Database) -> Self {
+        let settings = Settings::default();
+        Self {
+            table,
+            database,
+            namespace: None,
+            topics: Vec::new(),
+            tenant: None,
+            ordering: settings.ordering,
+            mode: settings.mode,
+            relay: Relay {
+                enabled: true,
+                batch_size: settings.batch_size,
+                poll_interval: settings.poll_interval,
+                lease: settings.lease,
+                dispatch_timeout: settings.dispatch_timeout,
+                in_flight: settings.in_flight,
+                in_flight_bytes: settings.in_flight_bytes,
+                notify: false,
+                stats_interval: settings.stats_interval,
+                mask_tenant: settings.mask_tenant,
+            },
+            retry: settings.retry,
+            max_attempts: settings.max_attempts,
+            cleaning: settings.cleaning,
+            routes: Vec::new(),
+        }
+    }
+
+    /// What the relay's builder takes.
+    pub(crate) fn settings(&self) -> Settings {
+        Settings {
+            deliver: self.relay.enabled,
+            batch_size: self.relay.batch_size,
+            poll_interval: self.relay.poll_interval,
+            lease: self.relay.lease,
+            dispatch_timeout: self.relay.dispatch_timeout,
+            in_flight: self.relay.in_flight,
+            in_flight_bytes: self.relay.in_flight_bytes,
+            retry: self.retry,
+            max_attempts: self.max_attempts,
+            scope: Scope {
+                namespace: self.namespace.clone(),
+                topics: self.topics.clone(),
+                tenant_id: self.tenant,
+            },
+            ordering: self.ordering,
+            mode: self.mode,
+            cleaning: self.cleaning.clone(),
+            stats_interval: self.relay.stats_interval,
+            mask_tenant: self.relay.mask_tenant,
+            ..Settings::default()
+        }
+    }
 }
 
 impl std::fmt::Debug for Database {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Database")
+            .field("url", &without_password(&self.url))
             .field("max_connections", &self.max_connections)
-            .finish_non_exhaustive()
+            .finish()
     }
 }
+
+#[cfg(test)]
+mod tests;

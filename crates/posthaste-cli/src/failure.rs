@@ -5,12 +5,21 @@ use std::process::ExitCode;
 use posthaste::StoreError;
 use posthaste::schema::SchemaError;
 
+use crate::command::config::colours;
+use crate::config::Problems;
+
 /// Why a command ended, and the exit code that says so.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     /// What was typed, or configured, cannot be done. Exit code 2.
     #[error("{0}")]
     Usage(String),
+    /// The configuration cannot be used. Exit code 2.
+    #[error("{0}")]
+    Configuration(Problems),
+    /// The same, and it was said already. Exit code 2.
+    #[error("the configuration cannot be used")]
+    Told,
     /// The database is not reachable. Exit code 3.
     #[error("{0}")]
     Unavailable(String),
@@ -30,11 +39,15 @@ impl Failure {
         Self::Usage(message.into())
     }
 
+    pub(crate) fn other(error: impl std::error::Error) -> Self {
+        Self::Other(whole(&error))
+    }
+
     /// The exit code. Documented in the help and in `docs/cli.md`: scripts depend on it.
     pub(crate) fn code(&self) -> u8 {
         match self {
             Self::Other(_) => 1,
-            Self::Usage(_) => 2,
+            Self::Usage(_) | Self::Configuration(_) | Self::Told => 2,
             Self::Unavailable(_) => 3,
             Self::Schema(_) => 4,
             Self::Unhealthy(_) => 5,
@@ -43,7 +56,11 @@ impl Failure {
 
     /// Says it on standard error.
     pub(crate) fn report(&self) -> ExitCode {
-        eprintln!("error: {self}");
+        match self {
+            Self::Configuration(problems) => eprint!("{}", problems.report(colours())),
+            Self::Told => {}
+            other => eprintln!("error: {other}"),
+        }
         ExitCode::from(self.code())
     }
 }

@@ -4,6 +4,8 @@ mod cli;
 mod command;
 mod config;
 mod failure;
+mod log;
+mod serve;
 
 use std::process::ExitCode;
 

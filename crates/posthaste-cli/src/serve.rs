@@ -5,7 +5,6 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use posthaste::store::Scope;
 use posthaste::{Store, StoreError};
 use posthaste_relay::sink::{self, Sink};
 use posthaste_relay::{Relay, SettingsError};
@@ -17,7 +16,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// The destinations of the configuration, by name. Outboxes share them.
-pub(crate) type Sinks = BTreeMap<String, Arc<dyn Sink>>;
+/// Each with how many deliveries of one outbox it gets at the same time.
+pub(crate) type Sinks = BTreeMap<String, (Arc<dyn Sink>, Option<usize>)>;
 
 /// Makes every destination.
 pub(crate) fn sinks(config: &config::Config) -> Sinks {
@@ -26,8 +26,11 @@ pub(crate) fn sinks(config: &config::Config) -> Sinks {
             config::Sink::Stdout => Arc::new(sink::stdout()),
         }
     };
-    let sinks = config.sinks.iter();
-    sinks.map(|(name, sink)| (name.clone(), make(sink))).collect()
+    let made = config.sinks.iter().map(|(name, destination)| {
+        let sink = make(&destination.sink);
+        (name.clone(), (sink, destination.concurrency))
+    });
+    made.collect()
 }
 
 /// Relays one outbox until the future is ready.
@@ -72,7 +75,7 @@ async fn connect(outbox: &config::Outbox) -> Result<Arc<dyn Store>, Failure> {
 }
 
 async fn open(outbox: &config::Outbox) -> Result<Arc<dyn Store>, StoreError> {
-    let store = posthaste::store::connect(&outbox.database.url, outbox.table.clone()).await?;
+    let store = Arc::new(posthaste::store::postgres::Postgres::connect(&outbox.database.url, outbox.table.clone()).await?);
     if outbox.relay.enabled {
         // Now rather than in the loop: who may not relay here should hear of it at once.
         store.take_over().await?;
@@ -85,29 +88,16 @@ fn relay(
     store: Arc<dyn Store>,
     sinks: &Sinks,
 ) -> Result<Relay, SettingsError> {
-    let relay = &outbox.relay;
-    let mut builder = Relay::builder_on(store)
-        .deliver(relay.enabled)
-        .batch_size(relay.batch_size)
-        .poll_interval(relay.poll_interval)
-        .lease(relay.lease)
-        .dispatch_timeout(relay.dispatch_timeout)
-        .in_flight(relay.in_flight)
-        .retry(outbox.retry)
-        .max_attempts(outbox.max_attempts)
-        .ordering(outbox.ordering)
-        .mode(outbox.mode)
-        .cleaning(outbox.cleaning.clone())
-        .scope(Scope {
-            namespace: outbox.namespace.clone(),
-            ..Scope::default()
-        });
+    let mut builder = Relay::builder_on(store).settings(outbox.settings());
     let mut added = Vec::new();
     for route in &outbox.routes {
-        if let Some(sink) = sinks.get(&route.sink)
+        if let Some((sink, concurrency)) = sinks.get(&route.sink)
             && !added.contains(&&route.sink)
         {
             builder = builder.destination(&route.sink, sink.clone());
+            if let Some(deliveries) = concurrency {
+                builder = builder.concurrency(*deliveries);
+            }
             added.push(&route.sink);
         }
         builder = builder.route(&route.topic, &route.sink);

@@ -22,7 +22,7 @@ pub use observe::describe_metrics;
 pub use posthaste::Pattern;
 pub use relay::{Relay, Waker};
 pub use retry::Retry;
-pub use settings::{Builder, Cleaning, Mode, SettingsError};
+pub use settings::{Builder, Cleaning, Mode, Problem, Settings, SettingsError};
 
 // So that the snippets of the README compile.
 #[cfg(doctest)]

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::settings::Problem;
+
 /// How long to wait after a failed attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -62,21 +64,27 @@ impl Retry {
     }
 
     /// What is wrong with the settings, if anything.
-    pub(crate) fn problem(&self) -> Option<&'static str> {
-        match *self {
+    pub(crate) fn problem(&self) -> Option<Problem> {
+        let (base, max) = match *self {
             Self::EqualJitter { base, max }
             | Self::AdditiveJitter { base, max, .. }
-            | Self::Exponential { base, max } => {
-                if base.is_zero() {
-                    Some("retry base must be longer than zero")
-                } else if max < base {
-                    Some("retry max must not be shorter than retry base")
-                } else {
-                    None
-                }
-            }
-            Self::Fixed { .. } => None,
-        }
+            | Self::Exponential { base, max } => (base, max),
+            Self::Fixed { .. } => return None,
+        };
+        let (settings, why): (&[_], _) = if base.is_zero() {
+            (&["retry.base"], "retry base must be longer than zero")
+        } else if max < base {
+            (
+                &["retry.max", "retry.base"],
+                "retry max must not be shorter than retry base",
+            )
+        } else {
+            return None;
+        };
+        Some(Problem {
+            settings,
+            why: why.to_owned(),
+        })
     }
 }
 

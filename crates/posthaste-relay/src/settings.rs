@@ -55,24 +55,64 @@ impl Default for Cleaning {
     }
 }
 
-#[derive(Clone)]
-pub(crate) struct Settings {
-    pub(crate) deliver: bool,
-    pub(crate) batch_size: u32,
-    pub(crate) poll_interval: Duration,
-    pub(crate) lease: Duration,
-    pub(crate) dispatch_timeout: Duration,
-    pub(crate) in_flight: usize,
-    pub(crate) in_flight_bytes: usize,
-    pub(crate) retry: Retry,
-    pub(crate) max_attempts: u32,
-    pub(crate) scope: Scope,
-    pub(crate) ordering: Ordering,
-    pub(crate) mode: Mode,
-    pub(crate) cleaning: Cleaning,
-    pub(crate) stats_interval: Duration,
-    pub(crate) mask_tenant: bool,
-    pub(crate) random: fn() -> f64,
+/// Everything about a relay but its destinations. The functions of [`Builder`] set one each.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// See [`Builder::deliver`].
+    pub deliver: bool,
+    /// See [`Builder::batch_size`].
+    pub batch_size: u32,
+    /// See [`Builder::poll_interval`].
+    pub poll_interval: Duration,
+    /// See [`Builder::lease`].
+    pub lease: Duration,
+    /// See [`Builder::dispatch_timeout`].
+    pub dispatch_timeout: Duration,
+    /// See [`Builder::in_flight`].
+    pub in_flight: usize,
+    /// See [`Builder::in_flight_bytes`].
+    pub in_flight_bytes: usize,
+    /// See [`Builder::retry`].
+    pub retry: Retry,
+    /// See [`Builder::max_attempts`].
+    pub max_attempts: u32,
+    /// See [`Builder::scope`].
+    pub scope: Scope,
+    /// See [`Builder::ordering`].
+    pub ordering: Ordering,
+    /// See [`Builder::mode`].
+    pub mode: Mode,
+    /// See [`Builder::cleaning`].
+    pub cleaning: Cleaning,
+    /// See [`Builder::stats_interval`].
+    pub stats_interval: Duration,
+    /// See [`Builder::mask_tenant`].
+    pub mask_tenant: bool,
+    /// See [`Builder::random`].
+    pub random: fn() -> f64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            deliver: true,
+            batch_size: 500,
+            poll_interval: Duration::from_secs(1),
+            lease: Duration::from_secs(60),
+            dispatch_timeout: Duration::from_secs(30),
+            in_flight: 2000,
+            in_flight_bytes: 16 * 1024 * 1024,
+            retry: Retry::default(),
+            max_attempts: 25,
+            scope: Scope::default(),
+            ordering: Ordering::None,
+            mode: Mode::default(),
+            cleaning: Cleaning::default(),
+            stats_interval: Duration::from_secs(15),
+            mask_tenant: false,
+            random: rand::random::<f64>,
+        }
+    }
 }
 
 /// Sets up a [`Relay`]. Every setting has a default; a destination is needed.
@@ -88,8 +128,8 @@ pub struct Builder {
 #[non_exhaustive]
 pub enum SettingsError {
     /// These settings cannot work.
-    #[error("the relay cannot work with these settings: {}", .0.join("; "))]
-    Refused(Vec<String>),
+    #[error("the relay cannot work with these settings: {}", joined(.0))]
+    Refused(Vec<Problem>),
 }
 
 impl SettingsError {
@@ -99,28 +139,27 @@ impl SettingsError {
     }
 }
 
+/// One thing that cannot work.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{why}")]
+pub struct Problem {
+    /// Which settings are at fault, such as `in_flight` or `cleaning.interval`: the first is what
+    /// the reason speaks of, the others are what it does not go with.
+    pub settings: &'static [&'static str],
+    /// What is wrong, and what would be right.
+    pub why: String,
+}
+
+fn joined(problems: &[Problem]) -> String {
+    let reasons: Vec<&str> = problems.iter().map(|p| p.why.as_str()).collect();
+    reasons.join("; ")
+}
+
 impl Builder {
     pub(crate) fn new(store: Arc<dyn Store>) -> Self {
         Self {
             store,
-            settings: Settings {
-                deliver: true,
-                batch_size: 500,
-                poll_interval: Duration::from_secs(1),
-                lease: Duration::from_secs(60),
-                dispatch_timeout: Duration::from_secs(30),
-                in_flight: 2000,
-                in_flight_bytes: 16 * 1024 * 1024,
-                retry: Retry::default(),
-                max_attempts: 25,
-                scope: Scope::default(),
-                ordering: Ordering::None,
-                mode: Mode::default(),
-                cleaning: Cleaning::default(),
-                stats_interval: Duration::from_secs(15),
-                mask_tenant: false,
-                random: rand::random::<f64>,
-            },
+            settings: Settings::default(),
             destinations: Vec::new(),
             routes: Vec::new(),
         }
@@ -154,6 +193,12 @@ impl Builder {
     /// events wait for another one, or for this one to be switched on again.
     pub fn deliver(mut self, deliver: bool) -> Self {
         self.settings.deliver = deliver;
+        self
+    }
+
+    /// All settings at once, in place of those set so far.
+    pub fn settings(mut self, settings: Settings) -> Self {
+        self.settings = settings;
         self
     }
 
@@ -272,26 +317,37 @@ impl Builder {
         ))
     }
 
-    fn routing_problems(&self) -> Vec<String> {
+    fn routing_problems(&self) -> Vec<Problem> {
         let names: Vec<&str> = self.destinations.iter().map(|d| d.name.as_str()).collect();
         let mut problems = Vec::new();
+        let mut refuse = |settings, why: String| problems.push(Problem { settings, why });
         if names.is_empty() {
-            problems.push("there is no destination: add one with `destination`".to_owned());
+            refuse(
+                &["destination"],
+                "there is no destination: add one with `destination`".to_owned(),
+            );
         } else if self.routes.is_empty() {
-            problems.push(
+            refuse(
+                &["route"],
                 "there are several destinations: say with `route` what goes where".to_owned(),
             );
         }
         for (place, name) in names.iter().enumerate() {
             if names[..place].contains(name) {
-                problems.push(format!("there are two destinations named {name:?}"));
+                refuse(
+                    &["destination"],
+                    format!("there are two destinations named {name:?}"),
+                );
             }
         }
         for (pattern, name) in &self.routes {
             if !names.contains(&name.as_str()) {
-                problems.push(format!(
-                    "the route for {pattern:?} names the destination {name:?}, which is not there"
-                ));
+                refuse(
+                    &["route"],
+                    format!(
+                        "the route for {pattern:?} names the destination {name:?}, which is not there"
+                    ),
+                );
             }
         }
         problems
@@ -299,83 +355,135 @@ impl Builder {
 }
 
 impl Settings {
-    fn problems(&self) -> Vec<String> {
-        let mut problems: Vec<String> = Vec::new();
-        let mut refuse = |wrong: bool, why: &str| {
+    /// What cannot work, if anything: each with its reason, all at once.
+    pub fn problems(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        let mut refuse = |wrong: bool, settings: &'static [&'static str], why: &str| {
             if wrong {
-                problems.push(why.to_owned());
+                let why = why.to_owned();
+                problems.push(Problem { settings, why });
             }
         };
-        refuse(self.batch_size == 0, "batch_size must be at least 1");
-        refuse(self.in_flight == 0, "in_flight must be at least 1");
+        refuse(
+            self.batch_size == 0,
+            &["batch_size"],
+            "batch_size must be at least 1",
+        );
+        refuse(
+            self.in_flight == 0,
+            &["in_flight"],
+            "in_flight must be at least 1",
+        );
         refuse(
             self.in_flight_bytes == 0,
+            &["in_flight_bytes"],
             "in_flight_bytes must be at least 1",
         );
         refuse(
             self.in_flight < self.batch_size as usize,
+            &["in_flight", "batch_size"],
             "in_flight must be at least batch_size, or a batch could never be taken",
         );
-        refuse(self.max_attempts == 0, "max_attempts must be at least 1");
+        refuse(
+            self.max_attempts == 0,
+            &["max_attempts"],
+            "max_attempts must be at least 1",
+        );
         refuse(
             self.poll_interval.is_zero(),
+            &["poll_interval"],
             "poll_interval must be longer than zero",
         );
         refuse(
             self.dispatch_timeout.is_zero(),
+            &["dispatch_timeout"],
             "dispatch_timeout must be longer than zero",
         );
         refuse(
             self.lease < Duration::from_millis(100),
+            &["lease"],
             "lease must be at least 100 ms",
         );
         refuse(
             self.poll_interval > self.lease / 3,
+            &["poll_interval", "lease"],
             "poll_interval must be at most a third of lease, or leases would run out between two looks",
         );
         refuse(
             self.dispatch_timeout > self.lease.saturating_mul(2) / 3,
+            &["dispatch_timeout", "lease"],
             "dispatch_timeout must be at most two thirds of lease, or a delivery could outlive its lease",
         );
         refuse(
             self.cleaning.interval.is_zero(),
+            &["cleaning.interval"],
             "the cleaner's interval must be longer than zero",
         );
         refuse(
             self.cleaning.batch_size == 0,
+            &["cleaning.batch_size"],
             "the cleaner's batch_size must be at least 1",
         );
         refuse(
             self.cleaning.archive && self.cleaning.retention.is_zero(),
+            &["cleaning.archive", "cleaning.retention"],
             "with retention zero there is nothing left to archive: set a retention, or archive to false",
         );
         refuse(
             self.stats_interval.is_zero(),
+            &["stats_interval"],
             "stats_interval must be longer than zero",
         );
-        for (name, duration) in [
-            ("poll_interval", Some(self.poll_interval)),
-            ("lease", Some(self.lease)),
-            ("dispatch_timeout", Some(self.dispatch_timeout)),
+        let longest_delay = Some(self.retry.delay(u32::MAX, 1.0));
+        let durations: [(&'static [&'static str], &str, Option<Duration>); 8] = [
             (
-                "the longest retry delay",
-                Some(self.retry.delay(u32::MAX, 1.0)),
+                &["poll_interval"],
+                "poll_interval",
+                Some(self.poll_interval),
             ),
-            ("the cleaner's interval", Some(self.cleaning.interval)),
-            ("retention", Some(self.cleaning.retention)),
-            ("dead_retention", self.cleaning.dead_retention),
-            ("stats_interval", Some(self.stats_interval)),
-        ] {
-            if duration.is_some_and(|duration| duration > LONGEST) {
-                problems.push(format!("{name} must be at most a hundred years"));
-            }
+            (&["lease"], "lease", Some(self.lease)),
+            (
+                &["dispatch_timeout"],
+                "dispatch_timeout",
+                Some(self.dispatch_timeout),
+            ),
+            (
+                &["retry.max", "retry.base", "retry.jitter"],
+                "the longest retry delay",
+                longest_delay,
+            ),
+            (
+                &["cleaning.interval"],
+                "the cleaner's interval",
+                Some(self.cleaning.interval),
+            ),
+            (
+                &["cleaning.retention"],
+                "retention",
+                Some(self.cleaning.retention),
+            ),
+            (
+                &["cleaning.dead_retention"],
+                "dead_retention",
+                self.cleaning.dead_retention,
+            ),
+            (
+                &["stats_interval"],
+                "stats_interval",
+                Some(self.stats_interval),
+            ),
+        ];
+        for (settings, name, duration) in durations {
+            let too_long = duration.is_some_and(|duration| duration > LONGEST);
+            let why = format!("{name} must be at most a hundred years");
+            refuse(too_long, settings, &why);
         }
-        problems.extend(self.retry.problem().map(str::to_owned));
+        problems.extend(self.retry.problem());
         problems
     }
 
-    /// Whether delivered events stay in the table.
+    /// Whether delivered events stay in the table. Without a cleaner everything does.
     pub(crate) fn keep(&self) -> bool {
-        !self.cleaning.retention.is_zero()
+        !(self.cleaning.enabled && self.cleaning.retention.is_zero())
     }
 }

@@ -13,7 +13,7 @@ fn refused(builder: Builder) -> Vec<String> {
     };
     assert_eq!(error.code(), "relay.settings");
     match error {
-        SettingsError::Refused(reasons) => reasons,
+        SettingsError::Refused(problems) => problems.into_iter().map(|p| p.why).collect(),
         other => panic!("{other}"),
     }
 }

@@ -1,0 +1,1 @@
+//! What the whole of the configuration promises.
