@@ -37,6 +37,7 @@ use values::Values;
 /// Everything that is configured.
 #[derive(Debug, Clone)]
 pub(crate) struct Config {
+    #[allow(dead_code, reason = "for `run`")]
     pub(crate) log: Log,
     pub(crate) outboxes: Vec<Outbox>,
     pub(crate) sinks: BTreeMap<String, Destination>,

@@ -59,6 +59,7 @@ pub(crate) fn load(place: &Place) -> Result<Config, Failure> {
 }
 
 /// The outbox that a command is about.
+#[allow(dead_code, reason = "for the commands on one outbox")]
 pub(crate) fn outbox(place: &Place) -> Result<Outbox, Failure> {
     load(place)?
         .outbox(place.database.as_deref(), place.table.as_deref())

@@ -139,7 +139,10 @@ impl Kind {
             Self::Boolean => match text {
                 "true" => Ok(Value::Boolean(true)),
                 "false" => Ok(Value::Boolean(false)),
-                _ => Err(self.expected(&format!("{text:?}"))),
+                _ => Err(Refusal::new(
+                    format!("{text:?} is neither true nor false"),
+                    "write true or false",
+                )),
             },
             Self::Duration => parse_duration(text).map(Value::Duration).map_err(|why| {
                 Refusal::new(
@@ -311,6 +314,9 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, &'static str> {
 
 pub(crate) fn show_duration(duration: Duration) -> String {
     let mut rest = duration.as_millis();
+    if rest % 1000 != 0 && rest < 60_000 {
+        return format!("{rest}ms");
+    }
     let mut text = String::new();
     for (unit, millis) in UNITS {
         let (number, left) = (rest / u128::from(millis), rest % u128::from(millis));
@@ -433,6 +439,7 @@ mod tests {
             ("0s", 0, "0s"),
             ("500ms", 500, "500ms"),
             ("1s", 1000, "1s"),
+            ("1600ms", 1600, "1600ms"),
             ("90s", 90_000, "1m30s"),
             ("5m", 300_000, "5m"),
             ("1h30m", 5_400_000, "1h30m"),
@@ -499,6 +506,7 @@ mod tests {
                 "postgres://app:***@db/shop",
             ),
             ("postgres://app:a:b@db", "postgres://app:***@db"),
+            ("postgres://app:a?b@db", "postgres://app:***@db"),
             (
                 "postgres://db/shop?user=a&password=hunter2",
                 "postgres://db/shop?***",
@@ -516,7 +524,6 @@ mod tests {
             "hunter2",
             "mysql://root:hunter2@db/shop",
             "postgres://app:hunter2@db:port/shop",
-            "postgres://app:x?hunter2@db/shop",
             "postgres://app:x@db/shop?hunter2=1",
             "host=db password=hunter2",
         ] {
