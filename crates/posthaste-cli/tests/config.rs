@@ -1,4 +1,5 @@
 //! The configuration as a user meets it: files and variables in, messages out, of the real program.
+#![allow(clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -91,6 +92,28 @@ fn every_good_file_is_used() {
         let stem = format!("good_{}", name.trim_end_matches(".toml"));
         snapshots().bind(|| insta::assert_snapshot!(stem, text));
     }
+}
+
+#[test]
+fn colours_are_for_terminals() {
+    let command = format!("{PROGRAM} config check value_zero.toml");
+    let in_terminal = |no_color: &str| {
+        let mut script = Command::new("script");
+        let script = script.args(["-qec", &command, "/dev/null"]);
+        let script = script
+            .env("NO_COLOR", no_color)
+            .current_dir(folder("broken"));
+        outcome(&script.output().unwrap()).1
+    };
+    let red = "\u{1b}[1;31merror";
+    assert!(in_terminal("").contains(red), "{}", in_terminal(""));
+    assert!(!in_terminal("1").contains('\u{1b}'));
+    let (_, piped) = outcome(&config(
+        &folder("broken"),
+        &["check", "value_zero.toml"],
+        &[],
+    ));
+    assert!(!piped.contains('\u{1b}'));
 }
 
 #[test]
