@@ -1,5 +1,5 @@
 //! The configuration as a user meets it: files and variables in, messages out, of the real program.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test that fails may panic")]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

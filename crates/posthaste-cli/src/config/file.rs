@@ -12,7 +12,7 @@ use super::values::Values;
 /// Reads a file. Gives back whether it is TOML at all.
 pub(crate) fn read(text: &str, values: &mut Values) -> bool {
     let (root, errors) = DeTable::parse_recoverable(text);
-    let line = |at: usize| text[..at.min(text.len())].matches('\n').count();
+    let line = |at: usize| text[..text.floor_char_boundary(at)].matches('\n').count();
     let mut lines = Vec::new();
     for error in &errors {
         let span = error.span().unwrap_or(0..0);

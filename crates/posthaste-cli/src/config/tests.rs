@@ -244,3 +244,47 @@ fn a_command_finds_its_outbox() {
     let error = nothing.outbox(Some("x:hunter2@y"), Some("a")).unwrap_err();
     assert!(!error.contains("hunter2"), "{error}");
 }
+
+/// Every file that differs in one character is read to its end, and shows no password.
+#[test]
+fn no_slip_of_the_keyboard_shows_a_password_or_stops_the_program() {
+    let text = "[database]\nurl = \"postgres://app:hunter2@db/shop?connect_timeout=9\"\n\n[[outbox]]\n\
+                table = \"orders\"\r\nnamespace = \"für\"\ntopics = [\"a\",\n \"b\"]\n\n[outbox.database]\n\
+                url = 'postgres://db/shop?password=hunter2'\n\n[sink.log]\ntype = \"stdout\"\npassword = \"hunter2\"\n";
+    let check = |text: String| {
+        let name = "x.toml".to_owned();
+        let slip = text.clone();
+        let source = Some(Source { name, text });
+        let explained = explain(&Reading::of(
+            source.clone(),
+            PathBuf::new(),
+            std::iter::empty(),
+        ));
+        let problems = match Reading::of(source, PathBuf::new(), std::iter::empty()).check() {
+            Ok(config) => config.warnings,
+            Err(problems) => problems,
+        };
+        // Without the colon it is the name of a user.
+        if slip.contains("//apphunter2@") {
+            return;
+        }
+        for told in [
+            explained,
+            problems.render(true),
+            problems.json().to_string(),
+            format!("{problems:?}"),
+        ] {
+            assert!(!told.contains("hunter2"), "{slip}\n{told}");
+        }
+    };
+    let places = text.char_indices().map(|(at, c)| (at, at + c.len_utf8()));
+    for (at, next) in places {
+        check(text[..at].to_owned());
+        check(format!("{}{}", &text[..at], &text[next..]));
+        for hostile in [
+            "\n", "\r\n", "\"", "'", "[", "]", "=", "{", "#", "é", "\0", " ", "\t", ":", "@", "x",
+        ] {
+            check(format!("{}{hostile}{}", &text[..at], &text[at..]));
+        }
+    }
+}
