@@ -37,6 +37,7 @@ use values::Values;
 /// Everything that is configured.
 #[derive(Debug, Clone)]
 pub(crate) struct Config {
+    #[allow(dead_code, reason = "for `run`")]
     pub(crate) log: Log,
     pub(crate) outboxes: Vec<Outbox>,
     pub(crate) sinks: BTreeMap<String, Destination>,
@@ -111,6 +112,12 @@ pub(crate) struct Destination {
     pub(crate) sink: Sink,
     /// How many deliveries at the same time. `None`: as many as are in flight.
     pub(crate) concurrency: Option<usize>,
+}
+
+/// The environment of this process. What is not text is told as it can be.
+pub(crate) fn environment() -> impl Iterator<Item = (String, String)> {
+    let text = |it: std::ffi::OsString| it.to_string_lossy().into_owned();
+    std::env::vars_os().map(move |(name, value)| (text(name), text(value)))
 }
 
 /// Whether the environment configures anything.
@@ -198,24 +205,35 @@ impl Reading {
         path: Option<&Path>,
         environment: impl Iterator<Item = (String, String)>,
     ) -> Result<Self, Problems> {
-        let mut source = Source::default();
+        let source = match path {
+            None => None,
+            Some(path) => Some(Source {
+                name: path.display().to_string(),
+                text: std::fs::read_to_string(path).map_err(|error| unreadable(path, &error))?,
+            }),
+        };
+        let folder = path.and_then(Path::parent).map(PathBuf::from);
+        Ok(Self::of(source, folder.unwrap_or_default(), environment))
+    }
+
+    /// The same, of a file that was read; files that it names are relative to the folder.
+    fn of(
+        source: Option<Source>,
+        folder: PathBuf,
+        environment: impl Iterator<Item = (String, String)>,
+    ) -> Self {
         let mut values = Values::default();
+        values.folder = folder;
         let variables = environment::ours(environment);
         environment::note_types(&variables, &mut values);
-        let mut is_toml = true;
-        if let Some(path) = path {
-            source.name = path.display().to_string();
-            source.text =
-                std::fs::read_to_string(path).map_err(|error| unreadable(path, &error))?;
-            values.folder = path.parent().map(PathBuf::from).unwrap_or_default();
-            is_toml = file::read(&source.text, &mut values);
-        }
+        let text = source.as_ref().map(|source| source.text.as_str());
+        let is_toml = text.is_none_or(|text| file::read(text, &mut values));
         environment::read(&variables, &mut values);
-        Ok(Self {
+        Self {
             values,
-            source,
+            source: source.unwrap_or_default(),
             is_toml,
-        })
+        }
     }
 
     /// Checks everything, and makes a configuration of it.

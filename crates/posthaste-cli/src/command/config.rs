@@ -50,15 +50,17 @@ pub(crate) fn run(act: Act, place: &Place) -> Result<(), Failure> {
 pub(crate) fn load(place: &Place) -> Result<Config, Failure> {
     let path = path(place);
     let unneeded = place.database.is_some() && place.table.is_some();
-    if path.is_none() && unneeded && !config::has_variables(std::env::vars()) {
+    if path.is_none() && unneeded && !config::has_variables(config::environment()) {
         return Ok(Config::empty());
     }
-    let config = Config::load(path.as_deref(), std::env::vars()).map_err(Failure::Configuration)?;
+    let config =
+        Config::load(path.as_deref(), config::environment()).map_err(Failure::Configuration)?;
     eprint!("{}", config.warnings.render(colours()));
     Ok(config)
 }
 
 /// The outbox that a command is about.
+#[allow(dead_code, reason = "for the commands on one outbox")]
 pub(crate) fn outbox(place: &Place) -> Result<Outbox, Failure> {
     load(place)?
         .outbox(place.database.as_deref(), place.table.as_deref())
@@ -79,7 +81,7 @@ fn path(place: &Place) -> Option<PathBuf> {
 }
 
 fn check(path: Option<&Path>, as_json: bool) -> Result<(), Failure> {
-    let checked = Config::load(path, std::env::vars());
+    let checked = Config::load(path, config::environment());
     if as_json {
         let problems = match &checked {
             Ok(config) => &config.warnings,
@@ -137,7 +139,7 @@ fn one_line(outbox: &Outbox) -> String {
 }
 
 fn explain(key: Option<&str>, place: &Place) -> Result<(), Failure> {
-    let reading = Reading::new(path(place).as_deref(), std::env::vars());
+    let reading = Reading::new(path(place).as_deref(), config::environment());
     let text = match (&reading, key) {
         (Ok(reading), key) if place.json => {
             let settings = config::settings_as_json(reading, key).map_err(Failure::Usage)?;

@@ -6,9 +6,10 @@ use posthaste::Table;
 use posthaste::store::{OnFailure, Ordering};
 use posthaste_relay::{Cleaning, Mode, Pattern, Retry};
 
+use super::explain::default;
 use super::keys::{self, Default as Otherwise};
 use super::kind::without_password;
-use super::problem::{Place, Problem, Source};
+use super::problem::{Place, Problem, Severity, Source};
 use super::sinks::SinkType;
 use super::values::{Group, Origin, Values};
 use super::{Config, Database, Destination, Log, Outbox, Problems, Relay, Route};
@@ -159,7 +160,7 @@ fn outbox_database(values: &mut Values, path: &str, shared: Option<&Database>) -
     if values.table(&own).is_some() {
         return database(values, &own);
     }
-    if values.table("database").is_none() {
+    if values.table("database").is_none() && !values.is_broken("database") {
         let place = values.table(path).cloned().unwrap_or(Place::Nowhere);
         values.problems.push(Problem::error(
             place,
@@ -243,11 +244,7 @@ fn routes(
                 [] => format!("add [sink.{}] with its type", route.sink),
                 names => match super::kind::nearest(&route.sink, names.iter().copied()) {
                     Some(name) => format!("did you mean {name:?}?"),
-                    None => format!(
-                        "add [sink.{}], or use one of {}",
-                        route.sink,
-                        names.join(", ")
-                    ),
+                    None => format!("add [sink.{}], or use {}", route.sink, names.join(" or ")),
                 },
             };
             let place = values.place(&path);
@@ -268,7 +265,7 @@ fn routes(
             sink: (*only).clone(),
         });
     }
-    if relay.enabled && whole {
+    if relay.enabled && whole && !values.is_broken("sink") {
         check_routes(values, outbox, &found, topics, sinks.len());
     }
     found
@@ -403,13 +400,27 @@ fn check_settings(values: &mut Values, source: &Source, place: usize, outbox: &O
         if repeats || keys.iter().any(|key| values.is_broken(key)) {
             continue;
         }
-        let chosen = |key: &&String| values.get(key).1 != Origin::Default;
-        let culprit = keys.iter().find(chosen).unwrap_or(&keys[0]);
-        let told: Vec<String> = keys.iter().map(|key| told(values, source, key)).collect();
+        let rank = |key: &&String| match values.get(key).1 {
+            Origin::Given(_) => 0,
+            Origin::Profile(..) => 1,
+            Origin::Default => 2,
+        };
+        let culprit = keys
+            .iter()
+            .min_by_key(rank)
+            .expect("a problem names its settings");
+        let told = |key: &String| told(values, source, key);
+        let help = match &keys[..] {
+            [only] => keys::find(only).map(|(_, key)| format!("the default is {}", default(key))),
+            keys => Some(keys.iter().map(told).collect::<Vec<_>>().join(", ")),
+        };
         let at = values.place(culprit);
-        values
-            .problems
-            .push(Problem::error(at, culprit, &problem.why, told.join(", ")));
+        values.problems.push(Problem::error(
+            at,
+            culprit,
+            &problem.why,
+            help.unwrap_or_default(),
+        ));
     }
 }
 
@@ -495,8 +506,12 @@ fn check_connections(values: &mut Values, outboxes: &[Option<Outbox>]) {
 
 /// What does nothing, but harms nothing either.
 fn check_unused(values: &mut Values, outboxes: &[Option<Outbox>]) {
-    // Who cannot be read may use anything.
-    if outboxes.iter().any(Option::is_none) {
+    // What cannot be read may be of use.
+    if values
+        .problems
+        .iter()
+        .any(|problem| problem.severity == Severity::Error)
+    {
         return;
     }
     for name in values.sinks() {

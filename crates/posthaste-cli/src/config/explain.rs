@@ -6,7 +6,7 @@ use serde_json::{Value as Json, json};
 
 use super::Reading;
 use super::keys::{self, Default as Otherwise, Key, Section, Shape};
-use super::kind::nearest;
+use super::kind::{Kind, nearest};
 use super::values::Origin;
 
 /// All that holds now: one line for each key.
@@ -136,7 +136,12 @@ pub(crate) fn example(key: &Key) -> String {
     format!("{} = {}", key.name, as_toml(key, key.example))
 }
 
-fn as_toml(key: &Key, text: &str) -> String {
+/// A text as it is in a table of this program, as TOML.
+pub(crate) fn as_toml(key: &Key, text: &str) -> String {
+    if key.kind == Kind::Duration {
+        // As it is in the table: 60s is not told as 1m.
+        return format!("{text:?}");
+    }
     let value = key.kind.parse(text).expect("tested for every key");
     key.kind.toml(&value)
 }

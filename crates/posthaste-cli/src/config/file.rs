@@ -3,7 +3,7 @@
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::keys::{self, Key, Section, Shape};
+use super::keys::{self, Section, Shape};
 use super::kind::nearest;
 use super::problem::{Place, Problem};
 use super::sinks::SinkType;
@@ -12,7 +12,7 @@ use super::values::Values;
 /// Reads a file. Gives back whether it is TOML at all.
 pub(crate) fn read(text: &str, values: &mut Values) -> bool {
     let (root, errors) = DeTable::parse_recoverable(text);
-    let line = |at: usize| text[..at.min(text.len())].matches('\n').count();
+    let line = |at: usize| text[..text.floor_char_boundary(at)].matches('\n').count();
     let mut lines = Vec::new();
     for error in &errors {
         let span = error.span().unwrap_or(0..0);
@@ -21,10 +21,24 @@ pub(crate) fn read(text: &str, values: &mut Values) -> bool {
             continue;
         }
         lines.push(line(span.start));
-        let message = format!("this is not TOML: {}", error.message().replace('\n', ", "));
+        let why = error.message();
+        let why = why.split(", expected").next().unwrap_or(why);
+        let message = format!("this is not TOML: {why}");
+        let place = Place::File(span);
         values
             .problems
-            .push(Problem::error(Place::File(span), "", message, ""));
+            .push(Problem::error(place, "", message, remedy(why)));
+    }
+    let headers = text
+        .lines()
+        .enumerate()
+        .filter(|(_, text)| text.trim_start().starts_with('['));
+    if headers
+        .map(|(line, _)| line)
+        .any(|line| lines.contains(&line))
+    {
+        // Without a header, nothing is where it seems to be.
+        return false;
     }
     note_types(root.get_ref(), values);
     let before = values.problems.len();
@@ -34,6 +48,18 @@ pub(crate) fn read(text: &str, values: &mut Values) -> bool {
         |problem| !matches!(&problem.place, Place::File(span) if lines.contains(&line(span.start))),
     ));
     errors.is_empty()
+}
+
+fn remedy(why: &str) -> &'static str {
+    match why {
+        "string values must be quoted" => {
+            "put the value into quotes, or write a number, true or false"
+        }
+        "duplicate key" => "leave one of them out",
+        why if why.contains("string") => "a text begins and ends with a quote, in one line",
+        why if why.contains("unclosed") => "close the bracket",
+        _ => "a line is a [table], key = value, or # a comment",
+    }
 }
 
 /// The types of the sinks come first: what keys a sink has depends on it.
@@ -77,8 +103,15 @@ fn walk(table: &DeTable<'_>, section: Option<&Section>, path: &str, values: &mut
         {
             descend(inner, &here, name_at, value, values);
         } else if general != "sink" || sink.is_some() || !of_any_sink(name.get_ref()) {
-            let help = unknown(name.get_ref(), section, sink);
-            let message = match section.map(|section| section.header()) {
+            let (help, meant) = unknown(name.get_ref(), section, sink);
+            if let Some(meant) = meant.filter(|meant| !table.contains_key(*meant)) {
+                values.put_broken(&format!("{path}.{meant}"));
+            }
+            let message = match section.map(Section::header) {
+                Some(_) if sink.is_some() => {
+                    let kind = sink.map_or("", |sink| sink.name);
+                    format!("a sink of type {kind:?} has no key `{}`", name.get_ref())
+                }
                 Some(header) => format!("{header} has no key `{}`", name.get_ref()),
                 None => format!("there is no key or table `{}`", name.get_ref()),
             };
@@ -101,6 +134,7 @@ fn descend(
         let message = format!("{} is a table", section.path);
         let problem = Problem::error(place, path, message, help);
         values.problems.push(problem);
+        values.put_broken(path);
     };
     let header = section.header();
     match (section.shape, value.get_ref()) {
@@ -175,23 +209,35 @@ fn of_any_sink(name: &str) -> bool {
     keys::all().any(|(section, key)| section.path == "sink" && key.name == name)
 }
 
-/// What was probably meant by a key that is not there.
-fn unknown(name: &str, section: Option<&Section>, sink: Option<&SinkType>) -> String {
+/// What may help with a key that is not there, and which one was probably meant.
+fn unknown(
+    name: &str,
+    section: Option<&Section>,
+    sink: Option<&SinkType>,
+) -> (String, Option<&'static str>) {
     let general = section.map_or("", |section| section.path);
     let own = section.into_iter().flat_map(|section| section.keys(sink));
-    let own: Vec<&str> = own.map(|key: &Key| key.name).collect();
     let tables = Section::within(general).map(Section::name);
-    let known: Vec<&str> = own.into_iter().chain(tables).collect();
-    let elsewhere = keys::all().find(|(_, key)| key.name == name);
-    if let Some((section, _)) = elsewhere {
-        return format!("`{name}` belongs into {}", section.header());
-    }
-    if let Some(name) = nearest(name, known.iter().copied()) {
-        return format!("did you mean `{name}`?");
-    }
-    let close = keys::all().find(|(_, key)| nearest(name, std::iter::once(key.name)).is_some());
-    if let Some((section, key)) = close {
-        return format!("did you mean `{}`, in {}?", key.name, section.header());
-    }
-    format!("it has {}", known.join(", "))
+    let known: Vec<&'static str> = own.map(|key| key.name).chain(tables).collect();
+    let meant = nearest(name, known.iter().copied());
+    let elsewhere = keys::all().find(|(_, key)| key.name == name).or_else(|| {
+        keys::all().find(|(_, key)| nearest(name, std::iter::once(key.name)).is_some())
+    });
+    let help = match (meant, elsewhere) {
+        (Some(meant), Some((section, key))) if key.name == name => {
+            format!(
+                "did you mean `{meant}`? `{name}` belongs into {}",
+                section.header()
+            )
+        }
+        (Some(meant), _) => format!("did you mean `{meant}`?"),
+        (None, Some((section, key))) if key.name == name => {
+            format!("`{name}` belongs into {}", section.header())
+        }
+        (None, Some((section, key))) => {
+            format!("did you mean `{}`, in {}?", key.name, section.header())
+        }
+        (None, None) => format!("there are {}", known.join(", ")),
+    };
+    (help, meant)
 }

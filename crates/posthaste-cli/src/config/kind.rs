@@ -139,7 +139,10 @@ impl Kind {
             Self::Boolean => match text {
                 "true" => Ok(Value::Boolean(true)),
                 "false" => Ok(Value::Boolean(false)),
-                _ => Err(self.expected(&format!("{text:?}"))),
+                _ => Err(Refusal::new(
+                    format!("{text:?} is neither true nor false"),
+                    "write true or false",
+                )),
             },
             Self::Duration => parse_duration(text).map(Value::Duration).map_err(|why| {
                 Refusal::new(
@@ -311,6 +314,9 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, &'static str> {
 
 pub(crate) fn show_duration(duration: Duration) -> String {
     let mut rest = duration.as_millis();
+    if !rest.is_multiple_of(1000) && rest < 60_000 {
+        return format!("{rest}ms");
+    }
     let mut text = String::new();
     for (unit, millis) in UNITS {
         let (number, left) = (rest / u128::from(millis), rest % u128::from(millis));
@@ -347,7 +353,7 @@ fn parse_size(text: &str) -> Option<u64> {
 fn show_size(bytes: u64) -> String {
     match SIZES
         .iter()
-        .find(|(_, size)| bytes > 0 && bytes % size == 0)
+        .find(|(_, size)| bytes > 0 && bytes.is_multiple_of(*size))
     {
         Some((unit, size)) if *size > 1 => format!("{}{unit}", bytes / size),
         _ => bytes.to_string(),
@@ -407,18 +413,18 @@ pub(crate) fn without_password(text: &str) -> String {
         Some((who, place)) => (Some(who), place),
         None => (None, rest),
     };
+    if who.is_some_and(|who| who.contains(['?', '='])) {
+        return format!("{scheme}://***");
+    }
+    // Options may hold one, too, even if their question mark is missing.
     let place = match place.split_once('?') {
-        Some((place, options)) if options.to_lowercase().contains("password") => {
-            format!("{place}?***")
-        }
-        _ => place.to_owned(),
+        None if !place.contains('=') => place.to_owned(),
+        Some((place, _)) if !place.contains('=') => format!("{place}?***"),
+        _ => "***".to_owned(),
     };
-    match who.map(|who| {
-        who.split_once(':')
-            .map_or((who, None), |(user, _)| (user, Some(())))
-    }) {
-        Some((user, Some(()))) => format!("{scheme}://{user}:***@{place}"),
-        Some((user, None)) => format!("{scheme}://{user}@{place}"),
+    match who.map(|who| who.split_once(':').unwrap_or((who, ""))) {
+        Some((user, "")) => format!("{scheme}://{user}@{place}"),
+        Some((user, _)) => format!("{scheme}://{user}:***@{place}"),
         None => format!("{scheme}://{place}"),
     }
 }
@@ -433,6 +439,7 @@ mod tests {
             ("0s", 0, "0s"),
             ("500ms", 500, "500ms"),
             ("1s", 1000, "1s"),
+            ("1600ms", 1600, "1600ms"),
             ("90s", 90_000, "1m30s"),
             ("5m", 300_000, "5m"),
             ("1h30m", 5_400_000, "1h30m"),
@@ -499,6 +506,8 @@ mod tests {
                 "postgres://app:***@db/shop",
             ),
             ("postgres://app:a:b@db", "postgres://app:***@db"),
+            ("postgres://app:a?b@db", "postgres://***"),
+            ("postgres://a:b@db/x?password=c@d", "postgres://***"),
             (
                 "postgres://db/shop?user=a&password=hunter2",
                 "postgres://db/shop?***",
@@ -516,7 +525,6 @@ mod tests {
             "hunter2",
             "mysql://root:hunter2@db/shop",
             "postgres://app:hunter2@db:port/shop",
-            "postgres://app:x?hunter2@db/shop",
             "postgres://app:x@db/shop?hunter2=1",
             "host=db password=hunter2",
         ] {

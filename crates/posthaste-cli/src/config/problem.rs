@@ -79,7 +79,7 @@ impl Problem {
 impl Source {
     /// Line and column, counted from one, and the line itself with where it begins.
     pub(crate) fn position(&self, at: usize) -> (usize, usize, usize, &str) {
-        let at = at.min(self.text.len());
+        let at = self.text.floor_char_boundary(at);
         let begin = self.text[..at].rfind('\n').map_or(0, |end| end + 1);
         let line = self.text[..begin].matches('\n').count() + 1;
         let column = self.text[begin..at].chars().count() + 1;
@@ -235,11 +235,17 @@ impl Severity {
 ///
 /// What is not known to be harmless may be a password: it is left out.
 fn excerpt(line: &str, span: Range<usize>) -> (String, String) {
-    let end = span.end.min(line.len()).max(span.start);
+    let start = line.floor_char_boundary(span.start);
+    let end = line.floor_char_boundary(span.end).max(start);
+    let bare = |name: &str| {
+        name.chars()
+            .all(|c| c.is_ascii_alphanumeric() || " \t_-.\"'".contains(c))
+    };
     let (visible, left_out) = match line.split_once('=') {
-        _ if line.contains("://") && line.contains('@') => (line.find('=').unwrap_or(0), true),
+        Some((name, _)) if !bare(name) => (0, true),
         Some((name, _)) if !is_harmless(name) => (name.len(), true),
-        None if !line.trim_start().starts_with('[') => (0, true),
+        Some((name, value)) if value.contains("://") || value.contains('=') => (name.len(), true),
+        None if !line.trim_start().starts_with('[') || line.contains("://") => (0, true),
         _ => (line.len(), false),
     };
     let mut shown = match (visible, left_out) {
@@ -249,11 +255,8 @@ fn excerpt(line: &str, span: Range<usize>) -> (String, String) {
     };
     shown = shown.replace('\t', " ").trim_end().to_owned();
     let width = shown.chars().count();
-    let from = line[..span.start]
-        .chars()
-        .count()
-        .min(width.saturating_sub(1));
-    let length = line[span.start..end]
+    let from = line[..start].chars().count().min(width.saturating_sub(1));
+    let length = line[start..end]
         .chars()
         .count()
         .max(1)

@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::explain::{default, particular};
+use super::explain::{as_toml, default, particular};
 use super::keys::{self, Key, SECTIONS, Section, Shape};
+use super::kind::Kind;
 use super::profile::{PROFILES, presets};
 use super::sinks::SINKS;
 
@@ -42,7 +43,7 @@ fn table(out: &mut String, section: &Section, keys: impl Iterator<Item = &'stati
         };
         let _ = writeln!(
             out,
-            "| `{}` | {default} | {} {}. | `{variable}` |",
+            "| `{}` | {default} | {}{} | `{variable}` |",
             key.name,
             key.doc,
             holds(key)
@@ -50,12 +51,16 @@ fn table(out: &mut String, section: &Section, keys: impl Iterator<Item = &'stati
     }
 }
 
-/// Such as `One of "none", "key"`.
+/// Which values it takes, where that is not plain from the default: such as `One of "none", "key".`
 fn holds(key: &Key) -> String {
-    let text = key.kind.describe();
-    let mut letters = text.chars();
-    let first = letters.next().map(|c| c.to_ascii_uppercase());
-    first.into_iter().chain(letters).collect()
+    match key.kind {
+        Kind::Word(_) | Kind::Integer { .. } | Kind::Texts | Kind::Uuid => {
+            let text = key.kind.describe();
+            let (first, rest) = text.split_at(1);
+            format!(" {}{rest}.", first.to_uppercase())
+        }
+        _ => String::new(),
+    }
 }
 
 fn profiles(out: &mut String) {
@@ -71,12 +76,8 @@ fn profiles(out: &mut String) {
         for (key, value, section) in presets(profile) {
             let (_, found) =
                 keys::find(&format!("outbox.{key}")).expect("tested for every profile");
-            let value = found.kind.parse(value).expect("tested for every profile");
-            let _ = writeln!(
-                out,
-                "| `{key}` | `{}` | {section} |",
-                found.kind.toml(&value)
-            );
+            let value = as_toml(found, value);
+            let _ = writeln!(out, "| `{key}` | `{value}` | {section} |");
         }
     }
 }

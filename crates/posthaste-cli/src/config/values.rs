@@ -74,6 +74,11 @@ impl Values {
         }
     }
 
+    /// Notes that there is something wrong with a key or table, which was said.
+    pub(crate) fn put_broken(&mut self, path: &str) {
+        self.broken.insert(path.to_owned());
+    }
+
     /// Notes that there is a table, and where it was first said.
     pub(crate) fn put_table(&mut self, path: &str, place: Place) {
         self.tables.entry(path.to_owned()).or_insert(place);
