@@ -23,6 +23,9 @@ pub(crate) enum Failure {
     /// Anything else. Exit code 1.
     #[error("{0}")]
     Other(String),
+    /// Whoever read the answer has had enough, as `head` has. Exit code 0, and nothing is said.
+    #[error("nobody reads the answer")]
+    Unread,
 }
 
 impl Failure {
@@ -33,6 +36,7 @@ impl Failure {
     /// The exit code. Documented in the help and in `docs/cli.md`: scripts depend on it.
     pub(crate) fn code(&self) -> u8 {
         match self {
+            Self::Unread => 0,
             Self::Other(_) => 1,
             Self::Usage(_) => 2,
             Self::Unavailable(_) => 3,
@@ -43,8 +47,19 @@ impl Failure {
 
     /// Says it on standard error.
     pub(crate) fn report(&self) -> ExitCode {
-        eprintln!("error: {self}");
+        if !matches!(self, Self::Unread) {
+            eprintln!("error: {self}");
+        }
         ExitCode::from(self.code())
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        match error.kind() {
+            std::io::ErrorKind::BrokenPipe => Self::Unread,
+            _ => Self::Other(error.to_string()),
+        }
     }
 }
 
@@ -66,7 +81,7 @@ impl From<StoreError> for Failure {
 }
 
 /// An error with everything that caused it.
-fn whole(error: &dyn std::error::Error) -> String {
+pub(crate) fn whole(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
