@@ -1,10 +1,18 @@
 //! The commands, one file each.
 
+pub(crate) mod clean;
+pub(crate) mod completions;
 pub(crate) mod config;
+pub(crate) mod discard;
 pub(crate) mod doctor;
+pub(crate) mod enqueue;
+pub(crate) mod list;
+pub(crate) mod migrate;
+pub(crate) mod redeliver;
 pub(crate) mod run;
-
-use std::future::Future;
+pub(crate) mod show;
+pub(crate) mod status;
+pub(crate) mod tail;
 
 use crate::cli::{Cli, Command};
 use crate::failure::Failure;
@@ -12,17 +20,29 @@ use crate::failure::Failure;
 /// Does what was asked.
 pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
     let place = &cli.place;
-    match cli.command {
-        Command::Run => wait_for(run::run(config::load(place)?)),
-        Command::Doctor => wait_for(doctor::run(place)),
+    match &cli.command {
+        Command::Run => run::run(place),
+        Command::Migrate(args) => wait(migrate::run(place, args)),
+        Command::Doctor => wait(doctor::run(place)),
+        Command::Status(args) => wait(status::run(place, args)),
+        Command::List(args) => wait(list::list(place, args)),
+        Command::Dead(args) => wait(list::dead(place, args)),
+        Command::Show(args) => wait(show::run(place, args)),
+        Command::Redeliver(args) => wait(redeliver::run(place, args)),
+        Command::Discard(args) => wait(discard::run(place, args)),
+        Command::Clean(args) => wait(clean::run(place, args)),
+        Command::Tail(args) => wait(tail::run(place, args)),
+        Command::Enqueue(args) => wait(enqueue::run(place, args)),
         Command::Config(act) => config::run(act, place),
+        Command::Completions(args) => completions::completions(args),
+        Command::Man(args) => completions::man(args),
     }
 }
 
-/// Runs a command that waits for databases and destinations.
-fn wait_for(command: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
+/// Runs a command that talks to a database. One thread is enough for a single question.
+fn wait(command: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .build();
-    runtime.map_err(Failure::other)?.block_on(command)
+        .build()?
+        .block_on(command)
 }

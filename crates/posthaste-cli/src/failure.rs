@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use posthaste::StoreError;
 use posthaste::schema::SchemaError;
 
-use crate::command::config::colours;
 use crate::config::Problems;
+use crate::output::colours;
 
 /// Why a command ended, and the exit code that says so.
 #[derive(Debug, thiserror::Error)]
@@ -32,6 +32,9 @@ pub(crate) enum Failure {
     /// Anything else. Exit code 1.
     #[error("{0}")]
     Other(String),
+    /// Whoever read the answer has had enough, as `head` has. Exit code 0, and nothing is said.
+    #[error("nobody reads the answer")]
+    Unread,
 }
 
 impl Failure {
@@ -46,6 +49,7 @@ impl Failure {
     /// The exit code. Documented in the help and in `docs/cli.md`: scripts depend on it.
     pub(crate) fn code(&self) -> u8 {
         match self {
+            Self::Unread => 0,
             Self::Other(_) => 1,
             Self::Usage(_) | Self::Configuration(_) | Self::Told => 2,
             Self::Unavailable(_) => 3,
@@ -58,10 +62,19 @@ impl Failure {
     pub(crate) fn report(&self) -> ExitCode {
         match self {
             Self::Configuration(problems) => eprint!("{}", problems.report(colours())),
-            Self::Told => {}
+            Self::Told | Self::Unread => {}
             other => eprintln!("error: {other}"),
         }
         ExitCode::from(self.code())
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        match error.kind() {
+            std::io::ErrorKind::BrokenPipe => Self::Unread,
+            _ => Self::Other(error.to_string()),
+        }
     }
 }
 
@@ -83,7 +96,7 @@ impl From<StoreError> for Failure {
 }
 
 /// An error with everything that caused it.
-fn whole(error: &dyn std::error::Error) -> String {
+pub(crate) fn whole(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

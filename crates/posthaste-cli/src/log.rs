@@ -6,8 +6,8 @@ use tracing_subscriber::fmt;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-use crate::command::config::colours;
 use crate::config::Log;
+use crate::output::colours;
 
 /// Starts logging. Libraries that we use only say what is wrong.
 pub(crate) fn start(log: &Log) {

@@ -3,9 +3,16 @@
 mod cli;
 mod command;
 mod config;
+mod confirm;
 mod failure;
+mod filter;
 mod log;
+mod output;
+mod place;
+mod progress;
 mod serve;
+mod sweep;
+mod time;
 
 use std::process::ExitCode;
 

@@ -5,12 +5,12 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use posthaste::{Store, StoreError};
+use posthaste::Store;
 use posthaste_relay::sink::{self, Sink};
 use posthaste_relay::{Relay, SettingsError};
 
-use crate::config;
 use crate::failure::Failure;
+use crate::{config, place};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
@@ -63,7 +63,7 @@ async fn connect(outbox: &config::Outbox) -> Result<Arc<dyn Store>, Failure> {
     loop {
         let failure = match open(outbox).await {
             Ok(store) => return Ok(store),
-            Err(error) => Failure::from(error),
+            Err(failure) => failure,
         };
         if !matches!(failure, Failure::Unavailable(_)) {
             return Err(failure);
@@ -74,8 +74,8 @@ async fn connect(outbox: &config::Outbox) -> Result<Arc<dyn Store>, Failure> {
     }
 }
 
-async fn open(outbox: &config::Outbox) -> Result<Arc<dyn Store>, StoreError> {
-    let store = Arc::new(posthaste::store::postgres::Postgres::connect(&outbox.database.url, outbox.table.clone()).await?);
+async fn open(outbox: &config::Outbox) -> Result<Arc<dyn Store>, Failure> {
+    let store = place::connect(outbox).await?;
     if outbox.relay.enabled {
         // Now rather than in the loop: who may not relay here should hear of it at once.
         store.take_over().await?;

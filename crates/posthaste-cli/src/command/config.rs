@@ -1,6 +1,5 @@
 //! `posthaste config`: checks the configuration, explains it, and prints its schema.
 
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
@@ -8,6 +7,8 @@ use clap::Subcommand;
 use crate::cli::Place;
 use crate::config::{self, Config, Outbox, Reading};
 use crate::failure::Failure;
+use crate::output::colours;
+use crate::place::path;
 
 /// What to do with the configuration.
 #[derive(Debug, Subcommand)]
@@ -42,42 +43,6 @@ pub(crate) fn run(act: Act, place: &Place) -> Result<(), Failure> {
             Ok(())
         }
     }
-}
-
-/// The configuration of this call: the file that was named, or is there, and the environment.
-///
-/// Warnings go to standard error. A command that was told database and table works without any.
-pub(crate) fn load(place: &Place) -> Result<Config, Failure> {
-    let path = path(place);
-    let unneeded = place.database.is_some() && place.table.is_some();
-    if path.is_none() && unneeded && !config::has_variables(config::environment()) {
-        return Ok(Config::empty());
-    }
-    let config =
-        Config::load(path.as_deref(), config::environment()).map_err(Failure::Configuration)?;
-    eprint!("{}", config.warnings.render(colours()));
-    Ok(config)
-}
-
-/// The outbox that a command is about.
-#[allow(dead_code, reason = "for the commands on one outbox")]
-pub(crate) fn outbox(place: &Place) -> Result<Outbox, Failure> {
-    load(place)?
-        .outbox(place.database.as_deref(), place.table.as_deref())
-        .map_err(Failure::Usage)
-}
-
-/// Whether standard error is read by a person who likes colours.
-pub(crate) fn colours() -> bool {
-    let unwanted = std::env::var_os("NO_COLOR").is_some_and(|it| !it.is_empty());
-    std::io::stderr().is_terminal() && !unwanted
-}
-
-/// The file: the one that was named, or the usual one if it is there.
-fn path(place: &Place) -> Option<PathBuf> {
-    let usual = Path::new("posthaste.toml");
-    let found = || usual.exists().then(|| usual.to_owned());
-    place.config.clone().or_else(found)
 }
 
 fn check(path: Option<&Path>, as_json: bool) -> Result<(), Failure> {

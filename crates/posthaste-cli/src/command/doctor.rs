@@ -3,54 +3,88 @@
 use std::time::{Duration, Instant};
 
 use posthaste::store::{Finding, Grade};
+use posthaste_relay::sink::Sink;
+use serde::Serialize;
 
-use crate::config::{Config, Outbox};
+use crate::cli::Place;
+use crate::config::Outbox;
 use crate::failure::Failure;
-use crate::serve;
+use crate::output::{BAD, BOLD, DOUBTFUL, GOOD, Output, paint, visible};
+use crate::{place, serve, time};
 
 /// How long a destination may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// One finding, and what it is about.
-pub(crate) struct Diagnosis {
-    /// An outbox or a destination.
-    pub(crate) about: String,
-    pub(crate) finding: Finding,
+/// One finding, and what it is about. In JSON, too.
+#[derive(Debug, Serialize)]
+struct Diagnosis {
+    /// An outbox or a sink.
+    about: String,
+    check: &'static str,
+    grade: &'static str,
+    found: String,
+    remedy: String,
 }
 
-/// Everything that was found, in the order of the configuration.
-pub(crate) async fn examine(config: &Config) -> Vec<Diagnosis> {
-    let mut diagnoses = Vec::new();
-    for outbox in &config.outboxes {
-        let about = outbox.table.to_string();
-        let findings = outbox_findings(outbox).await.into_iter();
-        diagnoses.extend(findings.map(|finding| Diagnosis {
-            about: about.clone(),
-            finding,
-        }));
+pub(crate) async fn run(place: &Place) -> Result<(), Failure> {
+    let output = Output::new(place.json);
+    let config = place::load(place)?;
+    let outboxes = place::outboxes(place)?;
+    let mut bad = 0;
+    let mut tell = |about: &str, findings: Vec<Finding>| {
+        bad += findings.iter().filter(|found| found.grade == Grade::Bad).count();
+        tell(&output, about, findings)
+    };
+    for outbox in &outboxes {
+        tell(&outbox.table.to_string(), outbox_findings(outbox).await)?;
     }
-    for (name, sink) in serve::sinks(config) {
-        let started = Instant::now();
-        let checked = tokio::time::timeout(PATIENCE, sink.check()).await;
-        let finding = match checked {
-            Ok(Ok(found)) => Finding::good("destination", found),
-            Ok(Err(wrong)) => Finding::good("destination", wrong)
-                .bad("start it, or mend its settings; until then its events wait"),
-            Err(_) => Finding::good("destination", format!("no answer in {:?}", started.elapsed()))
-                .bad("see whether it is up and reachable from here; until then its events wait"),
+    for (name, (sink, _)) in serve::sinks(&config) {
+        tell(&format!("sink {name}"), vec![destination(&*sink).await])?;
+    }
+    match bad {
+        0 => Ok(()),
+        1 => Err(Failure::Unhealthy("1 thing does not work".to_owned())),
+        bad => Err(Failure::Unhealthy(format!("{bad} things do not work"))),
+    }
+}
+
+fn tell(output: &Output, about: &str, findings: Vec<Finding>) -> Result<(), Failure> {
+    if !output.json {
+        output.line(&paint(&visible(about), BOLD))?;
+    }
+    for Finding { check, grade, found, remedy } in findings {
+        let (word, style) = match grade {
+            Grade::Good => ("good", GOOD),
+            Grade::Doubtful => ("doubtful", DOUBTFUL),
+            Grade::Bad => ("bad", BAD),
         };
-        diagnoses.push(Diagnosis {
-            about: format!("sink {name}"),
-            finding,
-        });
+        if output.json {
+            let about = about.to_owned();
+            output.json(&Diagnosis { about, check, grade: word, found, remedy })?;
+            continue;
+        }
+        let word = paint(&format!("{word:8}"), style);
+        output.line(&format!("  {word}  {check:12}  {}", visible(&found)))?;
+        if !remedy.is_empty() {
+            output.line(&format!("  {:8}  {:12}  → {}", "", "", visible(&remedy)))?;
+        }
     }
-    diagnoses
+    Ok(())
+}
+
+async fn destination(sink: &dyn Sink) -> Finding {
+    match tokio::time::timeout(PATIENCE, sink.check()).await {
+        Ok(Ok(found)) => Finding::good("destination", found),
+        Ok(Err(wrong)) => Finding::good("destination", wrong)
+            .bad("start it, or mend its settings; until then its events wait"),
+        Err(_) => Finding::good("destination", format!("no answer in {}", time::brief(PATIENCE)))
+            .bad("see whether it is up and can be reached from here; until then its events wait"),
+    }
 }
 
 async fn outbox_findings(outbox: &Outbox) -> Vec<Finding> {
     let started = Instant::now();
-    let store = posthaste::store::connect(&outbox.database.url, outbox.table.clone()).await;
-    let store = match store.map_err(Failure::from) {
+    let store = match place::connect(outbox).await {
         Ok(store) => store,
         Err(failure @ Failure::Schema(_)) => {
             return vec![Finding::good("schema", failure.to_string()).bad("run `posthaste migrate`")];
@@ -63,7 +97,7 @@ async fn outbox_findings(outbox: &Outbox) -> Vec<Finding> {
         }
     };
     let mut findings = vec![
-        Finding::good("database", format!("answered in {:?}", started.elapsed())),
+        Finding::good("database", format!("answered in {}", time::brief(started.elapsed()))),
         Finding::good("schema", "as this version needs it"),
     ];
     match store.examine().await {
@@ -90,10 +124,4 @@ fn events(stuck: u64, dead: u64) -> Finding {
         (0, _) => finding.doubtful("look at them with `posthaste dead`, then redeliver or discard"),
         _ => finding.doubtful("look at them with `posthaste list --status processing`"),
     }
-}
-
-/// The worst of all.
-pub(crate) fn worst(diagnoses: &[Diagnosis]) -> Grade {
-    let grades = diagnoses.iter().map(|diagnosis| diagnosis.finding.grade);
-    grades.max().unwrap_or(Grade::Good)
 }

@@ -4,16 +4,28 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::cli::Place;
 use crate::config::Config;
 use crate::failure::Failure;
-use crate::{log, serve};
+use crate::{log, place, serve};
 
 /// The exit code of a process that a second signal ended.
 const IMPATIENT: i32 = 130;
 
 /// Runs until SIGTERM or SIGINT, or until an outbox cannot be served.
-pub(crate) async fn run(config: Config) -> Result<(), Failure> {
+pub(crate) fn run(place: &Place) -> Result<(), Failure> {
+    let config = place::load(place)?;
+    if config.outboxes.is_empty() {
+        return Err(Failure::usage("there is nothing to relay: write a posthaste.toml with an [[outbox]]"));
+    }
     log::start(&config.log);
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?
+        .block_on(serve_all(config))
+}
+
+async fn serve_all(config: Config) -> Result<(), Failure> {
     let mut signals = Signals::catch()?;
     let (stop, stopped) = watch::channel(false);
     let sinks = serve::sinks(&config);

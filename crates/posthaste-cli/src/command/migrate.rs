@@ -1,0 +1,116 @@
+//! `migrate`: makes the outboxes in their databases, or brings them up to date.
+
+use clap::Args;
+use posthaste::schema::{self, Roles};
+use serde::Serialize;
+
+use crate::cli::Place;
+use crate::config::Outbox;
+use crate::failure::Failure;
+use crate::output::{Cell, GOOD, Output};
+use crate::place;
+
+const EXAMPLES: &str = "\
+Examples:
+  posthaste migrate                      # at every deployment; many may do so at once
+  posthaste migrate --check || echo 'there is something to do'
+  posthaste migrate --print > outbox.sql # for a migration tool of your own";
+
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct Migrate {
+    /// Print the SQL, and change nothing
+    #[arg(long, conflicts_with = "check")]
+    print: bool,
+    /// Print also the roles with the least privileges (PostgreSQL)
+    #[arg(long, requires = "print")]
+    roles: bool,
+    /// Change nothing, and end with exit code 4 if there is something to do
+    #[arg(long)]
+    check: bool,
+}
+
+/// What was done to one outbox. In JSON, too.
+#[derive(Debug, Serialize)]
+struct Done {
+    table: String,
+    version: i32,
+    changed: bool,
+}
+
+pub(crate) async fn run(place: &Place, args: &Migrate) -> Result<(), Failure> {
+    let output = Output::new(place.json);
+    let outboxes = place::outboxes(place)?;
+    if args.print {
+        return outboxes.iter().try_for_each(|outbox| print(&output, outbox, args.roles));
+    }
+    let mut done = Vec::new();
+    let mut undone = Vec::new();
+    for outbox in &outboxes {
+        match args.check {
+            true => match check(outbox).await {
+                Err(Failure::Schema(why)) => undone.push(why),
+                checked => done.push(checked?),
+            },
+            false => done.push(apply(outbox).await?),
+        }
+    }
+    tell(&output, &done)?;
+    match undone.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::Schema(undone.join("\n"))),
+    }
+}
+
+fn print(output: &Output, outbox: &Outbox, roles: bool) -> Result<(), Failure> {
+    let mut sql = schema::sql_at(&outbox.database.url, &outbox.table)?;
+    if roles {
+        if !outbox.database.is_postgres() {
+            return Err(Failure::usage("SQLite has no roles: leave out --roles"));
+        }
+        sql += &schema::roles_sql(&outbox.table, &Roles::default());
+    }
+    output.line(sql.trim_end())
+}
+
+async fn check(outbox: &Outbox) -> Result<Done, Failure> {
+    let version = schema::check_at(&outbox.database.url, &outbox.table).await?;
+    Ok(Done {
+        table: outbox.table.to_string(),
+        version,
+        changed: false,
+    })
+}
+
+async fn apply(outbox: &Outbox) -> Result<Done, Failure> {
+    let (address, table) = (&outbox.database.url, &outbox.table);
+    let changed = schema::check_at(address, table).await.is_err();
+    let version = schema::apply_at(address, table).await?;
+    if outbox.database.is_postgres() {
+        schema::notify_at(address, table, outbox.relay.notify).await?;
+    }
+    Ok(Done {
+        table: table.to_string(),
+        version,
+        changed,
+    })
+}
+
+fn tell(output: &Output, done: &[Done]) -> Result<(), Failure> {
+    if output.json {
+        return done.iter().try_for_each(|done| output.json(done));
+    }
+    let row = |done: &Done| {
+        let what = match done.changed {
+            true => "made, or brought up to date",
+            false => "up to date",
+        };
+        vec![
+            Cell::text(&done.table),
+            Cell::text(done.version),
+            Cell::Text(what.to_owned(), GOOD),
+        ]
+    };
+    let rows: Vec<_> = done.iter().map(row).collect();
+    output.table(&["OUTBOX", "VERSION", "STATE"], &rows)
+}

@@ -1,0 +1,66 @@
+//! Where the outboxes are: from what was typed and configured to open stores.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use posthaste::Store;
+
+use crate::cli::Place;
+use crate::config::{self, Config, Outbox};
+use crate::failure::Failure;
+use crate::output::colours;
+
+/// The configuration of this call: the file that was named, or is there, and the environment.
+///
+/// Warnings go to standard error. A command that was told database and table works without any.
+pub(crate) fn load(place: &Place) -> Result<Config, Failure> {
+    let path = path(place);
+    let unneeded = place.database.is_some() && place.table.is_some();
+    if path.is_none() && unneeded && !config::has_variables(std::env::vars()) {
+        return Ok(Config::empty());
+    }
+    let config = Config::load(path.as_deref(), std::env::vars()).map_err(Failure::Configuration)?;
+    eprint!("{}", config.warnings.render(colours()));
+    Ok(config)
+}
+
+/// The file: the one that was named, or the usual one if it is there.
+pub(crate) fn path(place: &Place) -> Option<PathBuf> {
+    let usual = Path::new("posthaste.toml");
+    let found = || usual.exists().then(|| usual.to_owned());
+    place.config.clone().or_else(found)
+}
+
+/// Every outbox that a command is about: the one that was named, or all that are configured.
+pub(crate) fn outboxes(place: &Place) -> Result<Vec<Outbox>, Failure> {
+    let config = load(place)?;
+    match (&place.database, &place.table) {
+        (None, None) => Ok(config.outboxes),
+        _ => Ok(vec![chosen(&config, place)?]),
+    }
+}
+
+/// The one outbox that a command is about.
+pub(crate) async fn open(place: &Place) -> Result<Arc<dyn Store>, Failure> {
+    connect(&chosen(&load(place)?, place)?).await
+}
+
+/// Every outbox that a command is about.
+pub(crate) async fn open_all(place: &Place) -> Result<Vec<Arc<dyn Store>>, Failure> {
+    let mut stores = Vec::new();
+    for outbox in outboxes(place)? {
+        stores.push(connect(&outbox).await?);
+    }
+    Ok(stores)
+}
+
+fn chosen(config: &Config, place: &Place) -> Result<Outbox, Failure> {
+    config
+        .outbox(place.database.as_deref(), place.table.as_deref())
+        .map_err(Failure::Usage)
+}
+
+/// The store of an outbox.
+pub(crate) async fn connect(outbox: &Outbox) -> Result<Arc<dyn Store>, Failure> {
+    Ok(posthaste::store::connect(&outbox.database.url, outbox.table.clone()).await?)
+}
