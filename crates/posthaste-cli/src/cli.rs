@@ -4,7 +4,10 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::command::{clean, completions, config, discard, doctor, enqueue, list, migrate, redeliver, show, status, tail};
+use crate::command::{
+    clean, completions, config, discard, doctor, enqueue, list, migrate, redeliver, show, status,
+    tail,
+};
 
 const EXIT_CODES: &str = "\
 Exit codes:

@@ -11,7 +11,10 @@ use crate::output::colours;
 
 /// Starts logging. Libraries that we use only say what is wrong.
 pub(crate) fn start(log: &Log) {
-    let ours: Level = log.level.parse().expect("the configuration knows the levels");
+    let ours: Level = log
+        .level
+        .parse()
+        .expect("the configuration knows the levels");
     let targets = Targets::new()
         .with_default(ours.min(Level::WARN))
         .with_target("posthaste", ours)

@@ -44,7 +44,11 @@ pub(crate) async fn serve(
         store = connect(&outbox) => store?,
         () = &mut until => return Ok(()),
     };
-    let destinations: Vec<&str> = outbox.routes.iter().map(|route| route.sink.as_str()).collect();
+    let destinations: Vec<&str> = outbox
+        .routes
+        .iter()
+        .map(|route| route.sink.as_str())
+        .collect();
     tracing::info!(
         table = %outbox.table,
         deliver = outbox.relay.enabled,

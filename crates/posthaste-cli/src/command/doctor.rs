@@ -32,7 +32,10 @@ pub(crate) async fn run(place: &Place) -> Result<(), Failure> {
     let outboxes = place::outboxes(place)?;
     let mut bad = 0;
     let mut tell = |about: &str, findings: Vec<Finding>| {
-        bad += findings.iter().filter(|found| found.grade == Grade::Bad).count();
+        bad += findings
+            .iter()
+            .filter(|found| found.grade == Grade::Bad)
+            .count();
         tell(&output, about, findings)
     };
     for outbox in &outboxes {
@@ -52,7 +55,13 @@ fn tell(output: &Output, about: &str, findings: Vec<Finding>) -> Result<(), Fail
     if !output.json {
         output.line(&paint(&visible(about), BOLD))?;
     }
-    for Finding { check, grade, found, remedy } in findings {
+    for Finding {
+        check,
+        grade,
+        found,
+        remedy,
+    } in findings
+    {
         let (word, style) = match grade {
             Grade::Good => ("good", GOOD),
             Grade::Doubtful => ("doubtful", DOUBTFUL),
@@ -60,7 +69,13 @@ fn tell(output: &Output, about: &str, findings: Vec<Finding>) -> Result<(), Fail
         };
         if output.json {
             let about = about.to_owned();
-            output.json(&Diagnosis { about, check, grade: word, found, remedy })?;
+            output.json(&Diagnosis {
+                about,
+                check,
+                grade: word,
+                found,
+                remedy,
+            })?;
             continue;
         }
         let word = paint(&format!("{word:8}"), style);
@@ -77,8 +92,11 @@ async fn destination(sink: &dyn Sink) -> Finding {
         Ok(Ok(found)) => Finding::good("destination", found),
         Ok(Err(wrong)) => Finding::good("destination", wrong)
             .bad("start it, or mend its settings; until then its events wait"),
-        Err(_) => Finding::good("destination", format!("no answer in {}", time::brief(PATIENCE)))
-            .bad("see whether it is up and can be reached from here; until then its events wait"),
+        Err(_) => Finding::good(
+            "destination",
+            format!("no answer in {}", time::brief(PATIENCE)),
+        )
+        .bad("see whether it is up and can be reached from here; until then its events wait"),
     }
 }
 
@@ -87,7 +105,9 @@ async fn outbox_findings(outbox: &Outbox) -> Vec<Finding> {
     let store = match place::connect(outbox).await {
         Ok(store) => store,
         Err(failure @ Failure::Schema(_)) => {
-            return vec![Finding::good("schema", failure.to_string()).bad("run `posthaste migrate`")];
+            return vec![
+                Finding::good("schema", failure.to_string()).bad("run `posthaste migrate`"),
+            ];
         }
         Err(failure) => {
             return vec![
@@ -97,7 +117,10 @@ async fn outbox_findings(outbox: &Outbox) -> Vec<Finding> {
         }
     };
     let mut findings = vec![
-        Finding::good("database", format!("answered in {}", time::brief(started.elapsed()))),
+        Finding::good(
+            "database",
+            format!("answered in {}", time::brief(started.elapsed())),
+        ),
         Finding::good("schema", "as this version needs it"),
     ];
     match store.examine().await {

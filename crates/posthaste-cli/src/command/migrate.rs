@@ -42,7 +42,9 @@ pub(crate) async fn run(place: &Place, args: &Migrate) -> Result<(), Failure> {
     let output = Output::new(place.json);
     let outboxes = place::outboxes(place)?;
     if args.print {
-        return outboxes.iter().try_for_each(|outbox| print(&output, outbox, args.roles));
+        return outboxes
+            .iter()
+            .try_for_each(|outbox| print(&output, outbox, args.roles));
     }
     let mut done = Vec::new();
     let mut undone = Vec::new();

@@ -16,7 +16,9 @@ const IMPATIENT: i32 = 130;
 pub(crate) fn run(place: &Place) -> Result<(), Failure> {
     let config = place::load(place)?;
     if config.outboxes.is_empty() {
-        return Err(Failure::usage("there is nothing to relay: write a posthaste.toml with an [[outbox]]"));
+        return Err(Failure::usage(
+            "there is nothing to relay: write a posthaste.toml with an [[outbox]]",
+        ));
     }
     log::start(&config.log);
     tokio::runtime::Builder::new_multi_thread()

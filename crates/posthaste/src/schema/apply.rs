@@ -30,14 +30,21 @@ pub async fn check_inbox(client: &Client, table: &Table) -> Result<(), SchemaErr
 ///
 /// Off by default: commits that notify queue up behind one lock of the server.
 pub async fn notify(client: &mut Client, table: &Table, on: bool) -> Result<(), SchemaError> {
-    let mut sql = table.render("drop trigger if exists {name:notify} on {outbox};");
-    if on {
-        sql.push_str(&table.render(
-            "create trigger {name:notify} after insert on {outbox} for each statement execute function {outbox:notify}();",
-        ));
-    }
     let failed = |error| database(table, error);
     let transaction = client.transaction().await.map_err(failed)?;
+    // Looked for first: to change a trigger waits for every transaction that has enqueued.
+    let row = transaction
+        .query_one(TRIGGER_EXISTS, &[&table.schema(), &table.name()])
+        .await
+        .map_err(failed)?;
+    let sql = match (row.get(0), on) {
+        (false, true) => {
+            "create trigger {name:notify} after insert on {outbox} for each statement execute function {outbox:notify}();"
+        }
+        (true, false) => "drop trigger {name:notify} on {outbox};",
+        _ => return Ok(()),
+    };
+    let sql = table.render(sql);
     transaction.batch_execute(&sql).await.map_err(failed)?;
     transaction.commit().await.map_err(failed)
 }
@@ -166,6 +173,9 @@ const INDEX_EXISTS: &str = "select exists (select from pg_class c join pg_namesp
      join pg_index i on i.indexrelid = c.oid where n.nspname = $1 and c.relname = $2 and i.indisvalid)";
 const FUNCTION_EXISTS: &str = "select exists (select from pg_proc p join pg_namespace n on n.oid = p.pronamespace \
      where n.nspname = $1 and p.proname = $2)";
+const TRIGGER_EXISTS: &str = "select exists (select from pg_trigger t join pg_class c on c.oid = t.tgrelid \
+     join pg_namespace n on n.oid = c.relnamespace \
+     where n.nspname = $1 and c.relname = $2 and t.tgname = $2 || '_notify')";
 const CONSTRAINT_EXISTS: &str = "select exists (select from pg_constraint c join pg_namespace n on n.oid = c.connamespace \
      where n.nspname = $1 and c.conname = $2 and c.convalidated)";
 
