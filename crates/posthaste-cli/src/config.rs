@@ -3,12 +3,15 @@
 //! The settings are the library's own types, so that what a relay refuses is written once.
 //! Everything about a single key is in [`keys`].
 
+mod address;
 mod assemble;
+mod check;
 mod environment;
 mod explain;
 mod file;
 mod keys;
 mod kind;
+mod measure;
 mod problem;
 mod profile;
 mod reference;
@@ -24,8 +27,8 @@ use posthaste::Table;
 use posthaste::store::{Ordering, Scope};
 use posthaste_relay::{Cleaning, Mode, Retry, Settings};
 
+pub(crate) use address::without_password;
 pub(crate) use explain::{explain, explain_key, settings_as_json};
-pub(crate) use kind::without_password;
 pub(crate) use problem::Problems;
 pub(crate) use reference::reference;
 pub(crate) use schema::schema;

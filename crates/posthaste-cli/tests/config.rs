@@ -401,3 +401,12 @@ fn editors_can_use_the_schema() {
     }
     assert!(count > 30, "{count}");
 }
+
+#[test]
+fn whoever_stops_reading_breaks_nothing() {
+    let mut command = Command::new(PROGRAM);
+    let command = command.args(["config", "schema"]);
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    assert!(command.stdout(writer).status().unwrap().success());
+}

@@ -1,5 +1,6 @@
 //! `posthaste config`: checks the configuration, explains it, and prints its schema.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
@@ -34,12 +35,12 @@ pub(crate) fn run(act: Act, place: &Place) -> Result<(), Failure> {
     match act {
         Act::Check { file } => check(file.or_else(|| path(place)).as_deref(), place.json),
         Act::Schema => {
-            println!("{:#}", config::schema());
+            print(&format!("{:#}\n", config::schema()));
             Ok(())
         }
         Act::Explain { key } => explain(key.as_deref(), place),
         Act::Reference => {
-            print!("{}", config::reference());
+            print(&config::reference());
             Ok(())
         }
     }
@@ -52,7 +53,7 @@ fn check(path: Option<&Path>, as_json: bool) -> Result<(), Failure> {
             Ok(config) => &config.warnings,
             Err(problems) => problems,
         };
-        println!("{:#}", problems.json());
+        print(&format!("{:#}\n", problems.json()));
         return checked.map(|_| ()).map_err(|_| Failure::Told);
     }
     let config = checked.map_err(Failure::Configuration)?;
@@ -60,10 +61,11 @@ fn check(path: Option<&Path>, as_json: bool) -> Result<(), Failure> {
     let file = path.map_or("the environment".to_owned(), |path| {
         path.display().to_string()
     });
-    println!("{file} can be used: {}", summary(&config));
+    let mut text = format!("{file} can be used: {}\n", summary(&config));
     for outbox in &config.outboxes {
-        println!("  {}", one_line(outbox));
+        text.push_str(&format!("  {}\n", one_line(outbox)));
     }
+    print(&text);
     Ok(())
 }
 
@@ -116,7 +118,7 @@ fn explain(key: Option<&str>, place: &Place) -> Result<(), Failure> {
         (Ok(reading), None) => config::explain(reading),
         (Err(problems), None) => return Err(Failure::Configuration(problems.clone())),
     };
-    print!("{text}");
+    print(&text);
     // What is wrong is not hidden, but does not keep the rest from being explained.
     if let Err(problems) = reading.and_then(Reading::check) {
         let mistakes = match problems.errors() {
@@ -126,4 +128,9 @@ fn explain(key: Option<&str>, place: &Place) -> Result<(), Failure> {
         eprintln!("warning: the configuration has {mistakes}: see `posthaste config check`");
     }
     Ok(())
+}
+
+/// Who stops reading, as `head` does, has read enough.
+fn print(text: &str) {
+    let _ = std::io::stdout().write_all(text.as_bytes());
 }

@@ -1,0 +1,119 @@
+//! Addresses of databases: checked, and shown without their passwords.
+
+use super::kind::Refusal;
+
+/// Whether this can be the address of a database. What is refused is not repeated: it may hold a password.
+pub(crate) fn check_address(text: &str) -> Result<(), Refusal> {
+    if let Some(file) = text.strip_prefix("sqlite:") {
+        return match file.trim_start_matches('/') {
+            "" => Err(Refusal::new(
+                "the file is missing",
+                "such as \"sqlite:shop.db\"",
+            )),
+            _ if file.contains(":memory:") => Err(Refusal::new(
+                "a database in memory is seen by no other process",
+                "name a file, such as \"sqlite:shop.db\"",
+            )),
+            _ => Ok(()),
+        };
+    }
+    if !text.starts_with("postgres://") && !text.starts_with("postgresql://") {
+        let what = match text.split_once("://") {
+            Some((scheme, _)) if scheme.chars().all(|c| c.is_ascii_alphanumeric()) => {
+                format!("there is no store for {scheme}://")
+            }
+            _ => "it is not the address of a database".to_owned(),
+        };
+        return Err(Refusal::new(
+            what,
+            "\"postgres://user:password@host:5432/database\" or \"sqlite:shop.db\"",
+        ));
+    }
+    text.parse::<tokio_postgres::Config>().map(|_| ()).map_err(|error| {
+        // Only what cannot hold a part of the address.
+        let why = std::error::Error::source(&error)
+            .map(ToString::to_string)
+            .filter(|why| why.starts_with("invalid value for option"))
+            .map_or_else(String::new, |why| format!(": {why}"));
+        Refusal::new(
+            format!("it is not a valid PostgreSQL address{why}"),
+            "\"postgres://user:password@host:5432/database\", with special characters percent-encoded",
+        )
+    })
+}
+
+/// An address with its password replaced, or nothing of it if it is not one.
+pub(crate) fn without_password(text: &str) -> String {
+    if text.starts_with("sqlite:") {
+        return text.to_owned();
+    }
+    let Some((scheme, rest)) = text.split_once("://") else {
+        return "***".to_owned();
+    };
+    // The last @ ends the password, even if it was not encoded as it should be.
+    let (who, place) = match rest.rsplit_once('@') {
+        Some((who, place)) => (Some(who), place),
+        None => (None, rest),
+    };
+    if who.is_some_and(|who| who.contains(['?', '='])) {
+        return format!("{scheme}://***");
+    }
+    // Options may hold one, too, even if their question mark is missing.
+    let place = match place.split_once('?') {
+        None if !place.contains('=') => place.to_owned(),
+        Some((place, _)) if !place.contains('=') => format!("{place}?***"),
+        _ => "***".to_owned(),
+    };
+    match who.map(|who| who.split_once(':').unwrap_or((who, ""))) {
+        Some((user, "")) => format!("{scheme}://{user}@{place}"),
+        Some((user, _)) => format!("{scheme}://{user}:***@{place}"),
+        None => format!("{scheme}://{place}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::kind::Kind;
+    use super::*;
+
+    #[test]
+    fn an_address_is_shown_without_its_password() {
+        for (text, shown) in [
+            ("postgres://localhost/shop", "postgres://localhost/shop"),
+            ("postgres://app@db/shop", "postgres://app@db/shop"),
+            (
+                "postgres://app:hunter2@db/shop",
+                "postgres://app:***@db/shop",
+            ),
+            (
+                "postgres://app:hun@ter2@db/shop",
+                "postgres://app:***@db/shop",
+            ),
+            ("postgres://app:a:b@db", "postgres://app:***@db"),
+            ("postgres://app:a?b@db", "postgres://***"),
+            ("postgres://a:b@db/x?password=c@d", "postgres://***"),
+            (
+                "postgres://db/shop?user=a&password=hunter2",
+                "postgres://db/shop?***",
+            ),
+            ("host=db password=hunter2", "***"),
+            ("sqlite:shop.db", "sqlite:shop.db"),
+        ] {
+            assert_eq!(without_password(text), shown);
+        }
+    }
+
+    #[test]
+    fn a_refused_address_is_not_repeated() {
+        for text in [
+            "hunter2",
+            "mysql://root:hunter2@db/shop",
+            "postgres://app:hunter2@db:port/shop",
+            "postgres://app:x@db/shop?hunter2=1",
+            "host=db password=hunter2",
+        ] {
+            let refusal = Kind::Database.parse(text).err().unwrap();
+            assert!(!format!("{refusal:?}").contains("hunter2"), "{refusal:?}");
+        }
+    }
+}
