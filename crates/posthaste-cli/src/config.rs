@@ -21,11 +21,9 @@ mod values;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use posthaste::Table;
-use posthaste::store::{Ordering, Scope};
-use posthaste_relay::{Cleaning, Mode, Retry, Settings};
+use posthaste_relay::Settings;
 
 pub(crate) use address::without_password;
 pub(crate) use explain::{explain, explain_key, settings_as_json};
@@ -69,35 +67,11 @@ pub(crate) struct Database {
 pub(crate) struct Outbox {
     pub(crate) table: Table,
     pub(crate) database: Database,
-    /// `None`: all.
-    pub(crate) namespace: Option<String>,
-    /// Empty: all.
-    pub(crate) topics: Vec<String>,
-    /// `None`: all.
-    pub(crate) tenant: Option<uuid::Uuid>,
-    pub(crate) ordering: Ordering,
-    pub(crate) mode: Mode,
-    pub(crate) relay: Relay,
-    pub(crate) retry: Retry,
-    pub(crate) max_attempts: u32,
-    pub(crate) cleaning: Cleaning,
+    pub(crate) settings: Settings,
+    /// Whether enqueueing wakes relays by NOTIFY.
+    pub(crate) notify: bool,
     /// With one sink and no route, one that sends everything there.
     pub(crate) routes: Vec<Route>,
-}
-
-/// How an outbox is relayed.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Relay {
-    pub(crate) enabled: bool,
-    pub(crate) batch_size: u32,
-    pub(crate) poll_interval: Duration,
-    pub(crate) lease: Duration,
-    pub(crate) dispatch_timeout: Duration,
-    pub(crate) in_flight: usize,
-    pub(crate) in_flight_bytes: usize,
-    pub(crate) notify: bool,
-    pub(crate) stats_interval: Duration,
-    pub(crate) mask_tenant: bool,
 }
 
 /// Which events go where. The first match wins.
@@ -284,57 +258,12 @@ impl Database {
 impl Outbox {
     /// An outbox with the defaults, and nowhere to deliver to.
     pub(crate) fn new(table: Table, database: Database) -> Self {
-        let settings = Settings::default();
         Self {
             table,
             database,
-            namespace: None,
-            topics: Vec::new(),
-            tenant: None,
-            ordering: settings.ordering,
-            mode: settings.mode,
-            relay: Relay {
-                enabled: true,
-                batch_size: settings.batch_size,
-                poll_interval: settings.poll_interval,
-                lease: settings.lease,
-                dispatch_timeout: settings.dispatch_timeout,
-                in_flight: settings.in_flight,
-                in_flight_bytes: settings.in_flight_bytes,
-                notify: false,
-                stats_interval: settings.stats_interval,
-                mask_tenant: settings.mask_tenant,
-            },
-            retry: settings.retry,
-            max_attempts: settings.max_attempts,
-            cleaning: settings.cleaning,
+            settings: Settings::default(),
+            notify: false,
             routes: Vec::new(),
-        }
-    }
-
-    /// What the relay's builder takes.
-    pub(crate) fn settings(&self) -> Settings {
-        Settings {
-            deliver: self.relay.enabled,
-            batch_size: self.relay.batch_size,
-            poll_interval: self.relay.poll_interval,
-            lease: self.relay.lease,
-            dispatch_timeout: self.relay.dispatch_timeout,
-            in_flight: self.relay.in_flight,
-            in_flight_bytes: self.relay.in_flight_bytes,
-            retry: self.retry,
-            max_attempts: self.max_attempts,
-            scope: Scope {
-                namespace: self.namespace.clone(),
-                topics: self.topics.clone(),
-                tenant_id: self.tenant,
-            },
-            ordering: self.ordering,
-            mode: self.mode,
-            cleaning: self.cleaning.clone(),
-            stats_interval: self.relay.stats_interval,
-            mask_tenant: self.relay.mask_tenant,
-            ..Settings::default()
         }
     }
 }

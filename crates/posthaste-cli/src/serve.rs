@@ -51,8 +51,8 @@ pub(crate) async fn serve(
         .collect();
     tracing::info!(
         table = %outbox.table,
-        deliver = outbox.relay.enabled,
-        clean = outbox.cleaning.enabled,
+        deliver = outbox.settings.deliver,
+        clean = outbox.settings.cleaning.enabled,
         destinations = destinations.join(", "),
         "serving an outbox"
     );
@@ -80,7 +80,7 @@ async fn connect(outbox: &config::Outbox) -> Result<Arc<dyn Store>, Failure> {
 
 async fn open(outbox: &config::Outbox) -> Result<Arc<dyn Store>, Failure> {
     let store = place::connect(outbox).await?;
-    if outbox.relay.enabled {
+    if outbox.settings.deliver {
         // Now rather than in the loop: who may not relay here should hear of it at once.
         store.take_over().await?;
     }
@@ -92,7 +92,7 @@ fn relay(
     store: Arc<dyn Store>,
     sinks: &Sinks,
 ) -> Result<Relay, SettingsError> {
-    let mut builder = Relay::builder_on(store).settings(outbox.settings());
+    let mut builder = Relay::builder_on(store).settings(outbox.settings.clone());
     let mut added = Vec::new();
     for route in &outbox.routes {
         if let Some((sink, concurrency)) = sinks.get(&route.sink)

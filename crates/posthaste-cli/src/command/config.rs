@@ -23,7 +23,7 @@ pub(crate) enum Act {
     Schema,
     /// Say what a key does, what it holds now, and where that comes from
     Explain {
-        /// Such as outbox.relay.batch_size [default: all keys]
+        /// Such as outbox.settings.batch_size [default: all keys]
         key: Option<String>,
     },
     /// Print the reference of all keys, as Markdown
@@ -87,7 +87,7 @@ fn summary(config: &Config) -> String {
 
 fn one_line(outbox: &Outbox) -> String {
     let database = config::without_password(&outbox.database.url);
-    let what = match (outbox.relay.enabled, outbox.cleaning.enabled) {
+    let what = match (outbox.settings.deliver, outbox.settings.cleaning.enabled) {
         (true, true) => "relayed and cleaned".to_owned(),
         (true, false) => "relayed, not cleaned".to_owned(),
         (false, true) => "not relayed, only cleaned".to_owned(),
@@ -99,7 +99,7 @@ fn one_line(outbox: &Outbox) -> String {
         .map(|route| format!("{} to {}", route.topic, route.sink))
         .collect();
     let mut line = format!("{} at {database}: {what}", outbox.table);
-    if outbox.relay.enabled {
+    if outbox.settings.deliver {
         line.push_str(&format!("; {}", routes.join(", ")));
     }
     line

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 
 use posthaste::Table;
-use posthaste::store::{OnFailure, Ordering};
-use posthaste_relay::{Cleaning, Mode, Retry};
+use posthaste::store::{OnFailure, Ordering, Scope};
+use posthaste_relay::{Cleaning, Mode, Retry, Settings};
 
 use super::check;
 use super::kind::nearest;
 use super::problem::{Place, Problem, Source};
 use super::sinks::SinkType;
 use super::values::{Group, Values};
-use super::{Config, Database, Destination, Log, Outbox, Problems, Relay, Route};
+use super::{Config, Database, Destination, Log, Outbox, Problems, Route};
 
 /// `None` if something is missing or refused, which was noted.
 pub(crate) fn assemble(values: &mut Values, source: &Source) -> Option<Config> {
@@ -111,7 +111,7 @@ fn outbox(
         .and_then(|table| Table::parse(&table).ok());
     let namespace = keys.some_text("namespace");
     let topics = keys.texts("topics");
-    let tenant = keys.some_text("tenant").and_then(|text| text.parse().ok());
+    let tenant_id = keys.some_text("tenant").and_then(|text| text.parse().ok());
     let on_failure = match keys.text("on_failure")?.as_str() {
         "park" => OnFailure::Park,
         "skip" => OnFailure::Skip,
@@ -131,22 +131,25 @@ fn outbox(
         &format!("{path}.ordering"),
         "key",
     );
-    let relay = relay(values, &path)?;
-    let (retry, max_attempts) = retry(values, &path)?;
-    let cleaning = cleaning(values, &path)?;
-    let routes = routes(values, &path, &relay, &topics, sinks);
+    let notify = group(values, format!("{path}.relay")).boolean("notify")?;
+    let scope = Scope {
+        namespace,
+        topics,
+        tenant_id,
+    };
+    let settings = Settings {
+        ordering,
+        mode,
+        scope,
+        cleaning: cleaning(values, &path)?,
+        ..retry(values, &path, relay(values, &path)?)?
+    };
+    let routes = routes(values, &path, &settings, sinks);
     Some(Outbox {
         table: table?,
         database: database?,
-        namespace,
-        topics,
-        tenant,
-        ordering,
-        mode,
-        relay,
-        retry,
-        max_attempts,
-        cleaning,
+        settings,
+        notify,
         routes,
     })
 }
@@ -168,23 +171,23 @@ fn outbox_database(values: &mut Values, path: &str, shared: Option<&Database>) -
     shared.cloned()
 }
 
-fn relay(values: &mut Values, outbox: &str) -> Option<Relay> {
+fn relay(values: &mut Values, outbox: &str) -> Option<Settings> {
     let mut keys = group(values, format!("{outbox}.relay"));
-    Some(Relay {
-        enabled: keys.boolean("enabled")?,
+    Some(Settings {
+        deliver: keys.boolean("enabled")?,
         batch_size: keys.count("batch_size")?,
         poll_interval: keys.duration("poll_interval")?,
         lease: keys.duration("lease")?,
         dispatch_timeout: keys.duration("dispatch_timeout")?,
         in_flight: usize::try_from(keys.integer("in_flight")?).ok()?,
         in_flight_bytes: usize::try_from(keys.integer("in_flight_bytes")?).ok()?,
-        notify: keys.boolean("notify")?,
         stats_interval: keys.duration("stats_interval")?,
         mask_tenant: keys.boolean("mask_tenant")?,
+        ..Settings::default()
     })
 }
 
-fn retry(values: &mut Values, outbox: &str) -> Option<(Retry, u32)> {
+fn retry(values: &mut Values, outbox: &str, settings: Settings) -> Option<Settings> {
     let mut keys = group(values, format!("{outbox}.retry"));
     let (base, max) = (keys.duration("base")?, keys.duration("max")?);
     let jitter = keys.duration("jitter")?;
@@ -197,7 +200,11 @@ fn retry(values: &mut Values, outbox: &str) -> Option<(Retry, u32)> {
     let max_attempts = keys.count("max_attempts")?;
     let (jitter, policy) = (keys.at("jitter"), keys.at("policy"));
     check::without_effect(values, &jitter, &policy, "additive-jitter");
-    Some((retry, max_attempts))
+    Some(Settings {
+        retry,
+        max_attempts,
+        ..settings
+    })
 }
 
 fn cleaning(values: &mut Values, outbox: &str) -> Option<Cleaning> {
@@ -216,8 +223,7 @@ fn cleaning(values: &mut Values, outbox: &str) -> Option<Cleaning> {
 fn routes(
     values: &mut Values,
     outbox: &str,
-    relay: &Relay,
-    topics: &[String],
+    settings: &Settings,
     sinks: &BTreeMap<String, Option<Destination>>,
 ) -> Vec<Route> {
     let path = format!("{outbox}.route");
@@ -261,8 +267,8 @@ fn routes(
             sink: (*only).clone(),
         });
     }
-    if relay.enabled && whole && !values.is_broken("sink") {
-        check::routes(values, outbox, &found, topics, sinks.len());
+    if settings.deliver && whole && !values.is_broken("sink") {
+        check::routes(values, outbox, &found, &settings.scope.topics, sinks.len());
     }
     found
 }

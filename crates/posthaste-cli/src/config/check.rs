@@ -129,7 +129,7 @@ fn key_of(outbox: &str, setting: &str) -> String {
 /// What the relay itself would refuse.
 pub(crate) fn settings(values: &mut Values, source: &Source, place: usize, outbox: &Outbox) {
     let path = format!("outbox.{place}");
-    let problems = outbox.settings().problems();
+    let problems = outbox.settings.problems();
     let alone: Vec<&str> = problems
         .iter()
         .filter_map(|problem| match problem.settings {
@@ -220,7 +220,7 @@ pub(crate) fn connections(values: &mut Values, outboxes: &[Option<Outbox>]) {
             Some(_) => own,
             None => "database".to_owned(),
         };
-        let connections = match (outbox.relay.enabled, outbox.cleaning.enabled) {
+        let connections = match (outbox.settings.deliver, outbox.settings.cleaning.enabled) {
             (true, _) => CONNECTIONS.0,
             (false, true) => CONNECTIONS.1,
             (false, false) => 0,
@@ -278,7 +278,7 @@ pub(crate) fn unused(values: &mut Values, outboxes: &[Option<Outbox>]) {
         let Some(outbox) = outbox.as_ref() else {
             continue;
         };
-        if outbox.relay.notify && !outbox.database.is_postgres() {
+        if outbox.notify && !outbox.database.is_postgres() {
             let path = format!("outbox.{place}.relay.notify");
             let at = values.place(&path);
             let url = without_password(&outbox.database.url);

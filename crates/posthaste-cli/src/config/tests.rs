@@ -48,10 +48,7 @@ fn every_value_of_the_issue_is_the_default() {
 fn the_defaults_are_those_of_the_library() {
     let configured = load(&[]).outboxes.remove(0);
     let library = Settings::default();
-    assert_eq!(
-        format!("{:?}", configured.settings()),
-        format!("{library:?}")
-    );
+    assert_eq!(format!("{:?}", configured.settings), format!("{library:?}"));
     let database = Database::at("postgres://localhost/shop").unwrap();
     let table = Table::parse("orders_outbox").unwrap();
     let plain = Outbox {
@@ -73,32 +70,32 @@ fn what_is_configured_reaches_the_relay() {
     );
     assert_eq!(orders.database.max_connections, 9);
     assert_eq!(
-        orders.settings().ordering,
+        orders.settings.ordering,
         Ordering::Key(posthaste::store::OnFailure::Park)
     );
     // Given here; the batch is the profile's.
     assert_eq!(
-        (orders.settings().max_attempts, orders.settings().batch_size),
+        (orders.settings.max_attempts, orders.settings.batch_size),
         (7, 10)
     );
     assert_eq!(orders.routes[0].sink, "orders");
     assert_eq!(orders.routes[1].topic, "*");
-    let scope = invoices.settings().scope;
+    let scope = invoices.settings.scope;
     assert_eq!(scope.namespace.as_deref(), Some("billing"));
     assert_eq!(scope.topics, ["billing.invoice.sent.v1"]);
     assert!(scope.tenant_id.is_some());
-    assert_eq!(invoices.settings().mode, Mode::SingleActive);
-    assert!(!old.relay.enabled && old.cleaning.enabled);
+    assert_eq!(invoices.settings.mode, Mode::SingleActive);
+    assert!(!old.settings.deliver && old.settings.cleaning.enabled);
     assert_eq!(till.database.url, "sqlite:till.db");
-    assert_eq!(till.settings().in_flight_bytes, 1 << 20);
-    let cleaning = till.settings().cleaning;
+    assert_eq!(till.settings.in_flight_bytes, 1 << 20);
+    let cleaning = till.settings.cleaning;
     assert_eq!(
         (cleaning.archive, cleaning.retention, cleaning.batch_size),
         (true, S(30 * DAY), 100)
     );
     let (base, max) = (S(1), S(300));
     assert_eq!(
-        till.retry,
+        till.settings.retry,
         Retry::AdditiveJitter {
             base,
             max,
@@ -126,10 +123,10 @@ fn a_profile_sets_keys_that_there_are() {
 fn mini_chat_is_as_its_document_says() {
     let outbox = profile("mini-chat");
     let (base, max) = (S(1), S(300));
-    assert_eq!(outbox.retry, Retry::EqualJitter { base, max });
+    assert_eq!(outbox.settings.retry, Retry::EqualJitter { base, max });
     // The document leaves these to the deploying module.
     assert_eq!(outbox.relay, load(&[]).outboxes[0].relay);
-    assert_eq!(outbox.max_attempts, 25);
+    assert_eq!(outbox.settings.max_attempts, 25);
 }
 
 // B9 B15 B17
@@ -137,41 +134,48 @@ fn mini_chat_is_as_its_document_says() {
 fn org_is_as_its_document_says() {
     let outbox = profile("org");
     assert_eq!(outbox.mode, Mode::SingleActive);
-    assert!(outbox.relay.enabled);
-    assert_eq!(outbox.relay.batch_size, 100);
-    assert_eq!(outbox.relay.poll_interval, S(1));
-    assert_eq!(outbox.relay.lease, S(60));
-    assert_eq!(outbox.relay.dispatch_timeout, S(30));
+    assert!(outbox.settings.deliver);
+    assert_eq!(outbox.settings.batch_size, 100);
+    assert_eq!(outbox.settings.poll_interval, S(1));
+    assert_eq!(outbox.settings.lease, S(60));
+    assert_eq!(outbox.settings.dispatch_timeout, S(30));
     let (base, max, jitter) = (S(1), S(60), MS(200));
-    assert_eq!(outbox.retry, Retry::AdditiveJitter { base, max, jitter });
-    assert_eq!(outbox.max_attempts, 25);
-    assert!(outbox.cleaning.enabled);
-    assert_eq!(outbox.cleaning.interval, S(60));
-    assert_eq!(outbox.cleaning.retention, S(168 * 3600));
-    assert_eq!(outbox.cleaning.dead_retention, None);
+    assert_eq!(
+        outbox.settings.retry,
+        Retry::AdditiveJitter { base, max, jitter }
+    );
+    assert_eq!(outbox.settings.max_attempts, 25);
+    assert!(outbox.settings.cleaning.enabled);
+    assert_eq!(outbox.settings.cleaning.interval, S(60));
+    assert_eq!(outbox.settings.cleaning.retention, S(168 * 3600));
+    assert_eq!(outbox.settings.cleaning.dead_retention, None);
 }
 
 // K4
 #[test]
 fn order_service_is_as_its_document_says() {
     let outbox = profile("order-service");
-    assert_eq!(outbox.relay.batch_size, 10);
-    assert_eq!(outbox.relay.poll_interval, MS(5000));
-    assert_eq!(outbox.max_attempts, 5);
-    let ladder: Vec<_> = (1..=5).map(|n| outbox.retry.delay(n, 0.5)).collect();
+    assert_eq!(outbox.settings.batch_size, 10);
+    assert_eq!(outbox.settings.poll_interval, MS(5000));
+    assert_eq!(outbox.settings.max_attempts, 5);
+    let ladder: Vec<_> = (1..=5)
+        .map(|n| outbox.settings.retry.delay(n, 0.5))
+        .collect();
     assert_eq!(ladder, [MS(100), MS(200), MS(400), MS(800), MS(1600)]);
-    assert_eq!(outbox.cleaning.retention, S(30 * DAY));
+    assert_eq!(outbox.settings.cleaning.retention, S(30 * DAY));
 }
 
 // N5
 #[test]
 fn logistics_is_as_its_document_says() {
     let outbox = profile("logistics");
-    assert_eq!(outbox.relay.batch_size, 50);
-    assert_eq!(outbox.relay.poll_interval, MS(200));
+    assert_eq!(outbox.settings.batch_size, 50);
+    assert_eq!(outbox.settings.poll_interval, MS(200));
     // Five retries after the first attempt.
-    assert_eq!(outbox.max_attempts, 1 + 5);
-    let ladder: Vec<_> = (1..=5).map(|n| outbox.retry.delay(n, 0.5)).collect();
+    assert_eq!(outbox.settings.max_attempts, 1 + 5);
+    let ladder: Vec<_> = (1..=5)
+        .map(|n| outbox.settings.retry.delay(n, 0.5))
+        .collect();
     assert_eq!(ladder, [S(1), S(2), S(4), S(8), S(16)]);
 }
 
@@ -179,10 +183,10 @@ fn logistics_is_as_its_document_says() {
 #[test]
 fn farm_is_as_its_document_says() {
     let outbox = profile("farm");
-    assert_eq!(outbox.relay.batch_size, 50);
-    assert_eq!(outbox.relay.poll_interval, S(5));
-    assert_eq!(outbox.max_attempts, 3);
-    assert_eq!(outbox.retry, Retry::Fixed { delay: S(10) });
+    assert_eq!(outbox.settings.batch_size, 50);
+    assert_eq!(outbox.settings.poll_interval, S(5));
+    assert_eq!(outbox.settings.max_attempts, 3);
+    assert_eq!(outbox.settings.retry, Retry::Fixed { delay: S(10) });
 }
 
 #[test]
@@ -192,7 +196,10 @@ fn keys_that_are_given_win_over_the_profile() {
         ("POSTHASTE_OUTBOX__0__RELAY__BATCH_SIZE", "51"),
     ]);
     let outbox = &config.outboxes[0];
-    assert_eq!((outbox.relay.batch_size, outbox.max_attempts), (51, 3));
+    assert_eq!(
+        (outbox.settings.batch_size, outbox.settings.max_attempts),
+        (51, 3)
+    );
 }
 
 // B17
@@ -204,8 +211,8 @@ fn relay_and_cleaner_can_each_be_switched_off() {
             ("POSTHASTE_OUTBOX__0__CLEAN__ENABLED", clean),
         ]);
         let outbox = &config.outboxes[0];
-        assert_eq!(outbox.relay.enabled.to_string(), relay);
-        assert_eq!(outbox.settings().cleaning.enabled.to_string(), clean);
+        assert_eq!(outbox.settings.deliver.to_string(), relay);
+        assert_eq!(outbox.settings.cleaning.enabled.to_string(), clean);
     }
 }
 
@@ -213,12 +220,12 @@ fn relay_and_cleaner_can_each_be_switched_off() {
 fn a_command_finds_its_outbox() {
     let two = load(&[("POSTHASTE_OUTBOX__1__TABLE", "shop.more")]);
     let one = load(&[("POSTHASTE_OUTBOX__0__RELAY__BATCH_SIZE", "9")]);
-    assert_eq!(one.outbox(None, None).unwrap().relay.batch_size, 9);
+    assert_eq!(one.outbox(None, None).unwrap().settings.batch_size, 9);
     let there = one
         .outbox(Some("sqlite:x.db"), Some("orders_outbox"))
         .unwrap();
     assert_eq!(
-        (there.relay.batch_size, there.database.url.as_str()),
+        (there.settings.batch_size, there.database.url.as_str()),
         (9, "sqlite:x.db")
     );
     assert_eq!(
@@ -234,7 +241,7 @@ fn a_command_finds_its_outbox() {
     assert!(error.contains("it has public.orders_outbox"), "{error}");
     let nothing = Config::empty();
     let outbox = nothing.outbox(Some("sqlite:x.db"), Some("a")).unwrap();
-    assert_eq!(outbox.relay.batch_size, 500);
+    assert_eq!(outbox.settings.batch_size, 500);
     assert!(
         nothing
             .outbox(None, Some("a"))
