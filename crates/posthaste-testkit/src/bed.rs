@@ -33,22 +33,6 @@ pub trait Bed: Send + Sync + 'static {
     /// Lets this much time pass at once: everything in the outbox is that much older.
     async fn pass(&self, time: Duration);
 
-    /// What operators did, oldest first.
-    async fn audit(&self) -> Vec<Audit>;
-
     /// The ids of what is in the archive, in sequence.
     async fn archive(&self) -> Vec<Uuid>;
-}
-
-/// One entry of the audit log.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Audit {
-    /// Who.
-    pub actor: String,
-    /// What: `redeliver` or `discard`.
-    pub act: String,
-    /// To which event.
-    pub event_id: Uuid,
-    /// Why.
-    pub why: String,
 }

@@ -12,6 +12,7 @@ pub mod act;
 pub mod claim;
 pub mod clean;
 pub mod enqueue;
+pub mod filter;
 pub mod inspect;
 pub mod order;
 pub mod settle;
@@ -126,14 +127,24 @@ macro_rules! conformance {
                 live_and_unknown_events_are_not_redelivered
                 pending_and_dead_events_can_be_discarded
                 leased_and_delivered_events_are_not_discarded
+                the_audit_log_of_one_event_is_told_latest_first
+                odd_names_and_reasons_are_written_down
+            }
+            filter {
+                a_list_is_filtered_by_scope_and_status
+                a_list_is_filtered_by_everything_an_operator_knows
+                several_conditions_must_all_hold
+                hostile_texts_in_a_filter_are_only_texts
             }
             inspect {
                 stats_count_events_by_status
                 stats_tell_for_how_long_the_oldest_event_has_been_due
                 stats_tell_what_is_stuck_even_if_its_lease_is_extended
-                a_list_is_filtered_by_scope_and_status
                 a_list_can_be_read_page_by_page
                 one_event_can_be_looked_at
+                what_an_event_says_is_told_apart_from_its_state
+                what_ended_is_told_in_the_order_in_which_it_did
+                what_ended_can_be_followed_from_a_mark
             }
         }
     };
@@ -285,6 +296,7 @@ mod tests {
             include_str!("conformance/claim.rs"),
             include_str!("conformance/clean.rs"),
             include_str!("conformance/enqueue.rs"),
+            include_str!("conformance/filter.rs"),
             include_str!("conformance/inspect.rs"),
             include_str!("conformance/order.rs"),
             include_str!("conformance/settle.rs"),

@@ -219,6 +219,87 @@ async fn a_claim_that_goes_onward_is_not_slowed_by_dead_rows() {
     drop_schema(&fresh).await;
 }
 
+/// What an operator looks at, which is never all that was delivered.
+async fn looks(fresh: &Fresh) -> Vec<(&'static str, &'static str, Plan)> {
+    let session = Session::new(fresh, sql!("session_operate")).await;
+    // The parameters of a filter, of which only the status is given.
+    let only = |status: &str| {
+        format!(
+            "null, null, null, '{{{status}}}', null, null, {}",
+            ["null"; 8].join(", ")
+        )
+    };
+    let list = async |status| {
+        session
+            .explain(sql!("list"), &format!("{}, 100", only(status)))
+            .await
+    };
+    let count = async |status| session.explain(sql!("count"), &only(status)).await;
+    let mark = "now() - interval '10 s', 0, 100";
+    vec![
+        ("list the dead", "dead", list("dead").await),
+        ("list the live", "due", list("pending,processing").await),
+        ("list the leased", "due", list("processing").await),
+        (
+            "list what is not delivered",
+            "due, dead",
+            list("pending,processing,dead").await,
+        ),
+        ("count the dead", "dead", count("dead").await),
+        ("count the pending", "due", count("pending").await),
+        (
+            "finished",
+            "delivered, dead",
+            session.explain(sql!("finished"), mark).await,
+        ),
+        (
+            "latest",
+            "delivered, dead",
+            session.explain(sql!("latest"), "100").await,
+        ),
+    ]
+}
+
+// K6
+#[tokio::test]
+async fn what_an_operator_looks_at_does_not_cost_what_was_delivered() {
+    let fresh = Fresh::new().await;
+    fill(&fresh).await;
+    let analyze = fresh.sql("vacuum analyze {outbox}");
+    fresh
+        .client
+        .batch_execute(&analyze)
+        .await
+        .expect("statistics");
+    let pages = fresh.sql("select pg_relation_size('{outbox}') / 8192");
+    let pages: i64 = fresh
+        .client
+        .query_one(&pages, &[])
+        .await
+        .expect("a size")
+        .get(0);
+    for (name, indexes, plan) in looks(&fresh).await {
+        println!(
+            "{name}: by {}, {} of {pages} buffers, {:.1} ms",
+            plan.indexes().join(", "),
+            plan.buffers,
+            plan.milliseconds
+        );
+        let expected: Vec<String> = indexes
+            .split(", ")
+            .map(|index| format!("outbox_{index}"))
+            .collect();
+        assert_eq!(plan.indexes(), expected, "{name}");
+        // A tenth of the events is live or dead.
+        assert!(
+            (plan.buffers as i64) < pages / 5,
+            "{name} reads {} buffers",
+            plan.buffers
+        );
+    }
+    drop_schema(&fresh).await;
+}
+
 /// These outboxes are large: they do not wait for the end of the server.
 async fn drop_schema(fresh: &Fresh) {
     let drop = format!("drop schema \"{}\" cascade", fresh.table.schema());

@@ -171,8 +171,20 @@ pub struct Record {
     pub topic: String,
     /// The tenant.
     pub tenant_id: Option<Uuid>,
+    /// The type of the aggregate.
+    pub aggregate_type: Option<String>,
+    /// The id of the aggregate.
+    pub aggregate_id: Option<String>,
+    /// The type of the event.
+    pub event_type: Option<String>,
     /// The ordering key.
     pub ordering_key: Option<String>,
+    /// The producer's own idempotency key.
+    pub dedupe_key: Option<String>,
+    /// What the payload is.
+    pub content_type: String,
+    /// The W3C trace context at enqueue.
+    pub traceparent: Option<String>,
     /// Where it stands.
     pub status: Status,
     /// Delivery attempts so far.
@@ -195,4 +207,6 @@ pub struct Record {
     pub updated_at: SystemTime,
     /// When it was delivered.
     pub delivered_at: Option<SystemTime>,
+    /// When it died.
+    pub dead_at: Option<SystemTime>,
 }

@@ -13,6 +13,7 @@ mod inbox;
 mod message;
 #[cfg(feature = "opentelemetry")]
 mod opentelemetry;
+mod pattern;
 pub mod schema;
 pub mod store;
 mod table;
@@ -27,6 +28,7 @@ pub use enqueue::{
 pub use event::{DeadReason, Event, Lease, Record, Status};
 pub use inbox::{Inbox, InboxError, Once};
 pub use message::{Message, Payload, TraceContext};
+pub use pattern::Pattern;
 pub use store::{Store, StoreError};
 pub use table::{Table, TableError};
 pub use topic::TopicRule;

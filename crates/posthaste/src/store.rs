@@ -3,6 +3,7 @@
 //! Everything is asked in batches, one round trip each. A store decides by its database's
 //! clock only. Enqueue is not here: that transaction is the caller's.
 
+mod inspect;
 pub mod memory;
 #[cfg(feature = "postgres")]
 pub mod postgres;
@@ -12,8 +13,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use uuid::Uuid;
 
-use crate::event::{DeadReason, Event, Lease, Record, Status};
+use crate::event::{DeadReason, Event, Lease, Record};
 use crate::table::Table;
+
+pub use inspect::{Audit, Content, Filter, Mark};
 
 /// Where a relay gets its events. Every store passes the conformance suite of the test kit.
 #[async_trait]
@@ -59,8 +62,24 @@ pub trait Store: Send + Sync + 'static {
     /// Lists events, oldest first.
     async fn list(&self, filter: &Filter, limit: u32) -> Result<Vec<Record>, StoreError>;
 
+    /// Counts events. Its cost grows with those of the statuses that the filter names.
+    async fn count(&self, filter: &Filter) -> Result<u64, StoreError>;
+
     /// One event, if it is there.
     async fn show(&self, id: Uuid) -> Result<Option<Record>, StoreError>;
+
+    /// What one event says, if it is there.
+    async fn content(&self, id: Uuid) -> Result<Option<Content>, StoreError>;
+
+    /// Events that were delivered or died, in the order in which they did: the first after the
+    /// mark, or without a mark the latest. Those that were not kept are not among them.
+    ///
+    /// To miss none, look from a few seconds before the last mark on ([`Mark::back`]) and leave
+    /// out what was seen: a settlement may commit after another one with a later time.
+    async fn finished(&self, after: Option<Mark>, limit: u32) -> Result<Vec<Record>, StoreError>;
+
+    /// What operators did, the latest first: to this event, or to any.
+    async fn audit(&self, event: Option<Uuid>, limit: u32) -> Result<Vec<Audit>, StoreError>;
 
     /// Brings dead events back, with all their attempts, and enqueues delivered ones anew
     /// under a new id. Each is written to the audit log. Gives back the ids that will be delivered.
@@ -247,17 +266,6 @@ pub struct Stats {
     pub stuck: u64,
 }
 
-/// Which events to list.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Filter {
-    /// Only these.
-    pub scope: Scope,
-    /// Only with this status.
-    pub status: Option<Status>,
-    /// Only after this sequence, to read on from a page.
-    pub after: Option<i64>,
-}
-
 /// Who does something to events, and why: for the audit log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Act {
@@ -265,6 +273,11 @@ pub struct Act {
     pub actor: String,
     /// Why.
     pub why: String,
+}
+
+/// Text as every database can hold it: without NUL.
+pub(crate) fn storable(text: &str) -> String {
+    text.replace('\0', "\u{fffd}")
 }
 
 /// Why a store did not do as asked.

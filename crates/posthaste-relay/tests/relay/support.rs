@@ -167,7 +167,7 @@ pub(crate) async fn record(store: &impl Store, id: Uuid) -> Record {
 
 pub(crate) async fn with_status(store: &impl Store, status: Status) -> Vec<Record> {
     let filter = Filter {
-        status: Some(status),
+        status: vec![status],
         ..Filter::default()
     };
     store.list(&filter, 100_000).await.unwrap()

@@ -9,7 +9,7 @@ use posthaste::store::memory::Memory;
 use posthaste::{EnqueueError, Message, Receipt, Table};
 use uuid::Uuid;
 
-use super::{Audit, Bed};
+use super::Bed;
 
 /// An outbox in memory.
 pub struct InMemory {
@@ -45,16 +45,6 @@ impl Bed for InMemory {
 
     async fn pass(&self, time: Duration) {
         self.ahead.fetch_add(time.as_secs(), Ordering::SeqCst);
-    }
-
-    async fn audit(&self) -> Vec<Audit> {
-        let seen = |audit: posthaste::store::memory::Audit| Audit {
-            actor: audit.actor,
-            act: audit.act.to_owned(),
-            event_id: audit.event_id,
-            why: audit.why,
-        };
-        self.memory.audit().into_iter().map(seen).collect()
     }
 
     async fn archive(&self) -> Vec<Uuid> {

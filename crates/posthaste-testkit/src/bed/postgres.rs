@@ -7,7 +7,7 @@ use posthaste::store::postgres::Postgres;
 use posthaste::{EnqueueError, Message, Receipt};
 use uuid::Uuid;
 
-use super::{Audit, Bed};
+use super::Bed;
 use crate::outbox::{Fresh, connect};
 
 /// An outbox in PostgreSQL.
@@ -88,26 +88,6 @@ impl Bed for OnPostgres {
             .batch_execute(&sql)
             .await
             .expect("older events");
-    }
-
-    async fn audit(&self) -> Vec<Audit> {
-        let sql = self
-            .fresh
-            .sql("select actor, act, event_id, why from {outbox:audit} order by at");
-        let rows = self
-            .fresh
-            .client
-            .query(&sql, &[])
-            .await
-            .expect("the audit log");
-        rows.iter()
-            .map(|row| Audit {
-                actor: row.get(0),
-                act: row.get(1),
-                event_id: row.get(2),
-                why: row.get(3),
-            })
-            .collect()
     }
 
     async fn archive(&self) -> Vec<Uuid> {

@@ -13,7 +13,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use async_trait::async_trait;
 use posthaste::store::postgres::Postgres;
 use posthaste::store::{
-    Act, Claim, Claimed, Clean, Filter, OnFailure, Ordering, Settled, Settlement, Stats, Verdict,
+    Act, Audit, Claim, Claimed, Clean, Content, Filter, Mark, OnFailure, Ordering, Settled,
+    Settlement, Stats, Verdict,
 };
 use posthaste::{Event, Lease, Record, Store, StoreError, Table};
 use posthaste_relay::sink::{Outcome, Sink};
@@ -212,8 +213,24 @@ impl Store for Doomed {
         self.store.list(filter, limit).await
     }
 
+    async fn count(&self, filter: &Filter) -> Result<u64, StoreError> {
+        self.store.count(filter).await
+    }
+
     async fn show(&self, id: Uuid) -> Result<Option<Record>, StoreError> {
         self.store.show(id).await
+    }
+
+    async fn content(&self, id: Uuid) -> Result<Option<Content>, StoreError> {
+        self.store.content(id).await
+    }
+
+    async fn finished(&self, after: Option<Mark>, limit: u32) -> Result<Vec<Record>, StoreError> {
+        self.store.finished(after, limit).await
+    }
+
+    async fn audit(&self, event: Option<Uuid>, limit: u32) -> Result<Vec<Audit>, StoreError> {
+        self.store.audit(event, limit).await
     }
 
     async fn redeliver(&self, ids: &[Uuid], act: &Act) -> Result<Vec<Uuid>, StoreError> {

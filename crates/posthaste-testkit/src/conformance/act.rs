@@ -1,13 +1,13 @@
 //! What operators do to events: redeliver and discard, with an audit log.
 
-use posthaste::store::{Act, Claim, Verdict};
+use posthaste::store::{Act, Audit, Claim, Verdict};
 use posthaste::{DeadReason, Status, Store};
 use uuid::Uuid;
 
 use super::{
     TOPIC, all, claim_all, deliver, enqueue, ids, message, messages, record, reject, settle,
 };
-use crate::bed::{Audit, Bed};
+use crate::bed::Bed;
 
 fn act() -> Act {
     Act {
@@ -16,13 +16,18 @@ fn act() -> Act {
     }
 }
 
-fn entry(act: &str, event_id: Uuid, why: &str) -> Audit {
-    Audit {
-        actor: "ann".to_owned(),
-        act: act.to_owned(),
-        event_id,
-        why: why.to_owned(),
-    }
+/// The audit log, oldest first, as act, event and why. All of it is what Ann did.
+async fn log(store: &impl Store) -> Vec<(String, Uuid, String)> {
+    let log = store.audit(None, 100).await.unwrap();
+    let told = |entry: Audit| {
+        assert_eq!((entry.actor.as_str(), entry.topic.as_str()), ("ann", TOPIC));
+        (entry.act, entry.event_id, entry.why)
+    };
+    log.into_iter().rev().map(told).collect()
+}
+
+fn entry(act: &str, event_id: Uuid, why: &str) -> (String, Uuid, String) {
+    (act.to_owned(), event_id, why.to_owned())
 }
 
 // M15
@@ -42,7 +47,7 @@ pub async fn a_dead_event_comes_back_with_all_its_attempts(bed: impl Bed) {
     assert_eq!((again.id, again.attempts), (event.id, 1));
     assert!(again.lease.epoch > event.lease.epoch);
     assert_eq!(
-        bed.audit().await,
+        log(&store).await,
         [entry("redeliver", event.id, &act().why)]
     );
 }
@@ -83,7 +88,7 @@ pub async fn a_delivered_event_is_sent_again_as_a_new_one(bed: impl Bed) {
     assert_eq!(again.dedupe_key, None);
     assert!(again.sequence > event.sequence);
     let why = format!("{} (as {})", act().why, ids[0]);
-    assert_eq!(bed.audit().await, [entry("redeliver", event.id, &why)]);
+    assert_eq!(log(&store).await, [entry("redeliver", event.id, &why)]);
 }
 
 // M15
@@ -96,7 +101,7 @@ pub async fn live_and_unknown_events_are_not_redelivered(bed: impl Bed) {
     ids.push(Uuid::new_v4());
     assert!(store.redeliver(&ids, &act()).await.unwrap().is_empty());
     assert_eq!(all(&store).await, before);
-    assert!(bed.audit().await.is_empty());
+    assert!(log(&store).await.is_empty());
 }
 
 // M15, K6
@@ -120,11 +125,11 @@ pub async fn pending_and_dead_events_can_be_discarded(bed: impl Bed) {
             .unwrap()
             .is_empty()
     );
-    let log: Vec<Audit> = receipts
+    let entries: Vec<_> = receipts
         .iter()
         .map(|receipt| entry("discard", receipt.id, &act().why))
         .collect();
-    assert_eq!(bed.audit().await, log);
+    assert_eq!(log(&store).await, entries);
     // And brought back, if that was a mistake.
     let back = store.redeliver(&[receipts[0].id], &act()).await.unwrap();
     assert_eq!(ids(&claim_all(&store, &Claim::new(10)).await), back);
@@ -146,4 +151,56 @@ pub async fn leased_and_delivered_events_are_not_discarded(bed: impl Bed) {
     );
     assert_eq!(all(&store).await, before);
     deliver(&store, &events[1..]).await;
+}
+
+// M15
+pub async fn the_audit_log_of_one_event_is_told_latest_first(bed: impl Bed) {
+    let store = bed.relay().await;
+    let receipts = enqueue(&bed, &messages(2)).await;
+    let because = |why: &str| Act {
+        why: why.to_owned(),
+        ..act()
+    };
+    for receipt in &receipts {
+        store.discard(&[receipt.id], &because("1")).await.unwrap();
+        store.redeliver(&[receipt.id], &because("2")).await.unwrap();
+        store.discard(&[receipt.id], &because("3")).await.unwrap();
+    }
+    let told =
+        |log: Vec<Audit>| -> Vec<String> { log.into_iter().map(|entry| entry.why).collect() };
+    let of_one = store.audit(Some(receipts[0].id), 100).await.unwrap();
+    assert!(of_one.iter().all(|entry| entry.event_id == receipts[0].id));
+    assert!(
+        of_one
+            .iter()
+            .is_sorted_by(|later, earlier| later.at >= earlier.at)
+    );
+    assert_eq!(told(of_one), ["3", "2", "1"]);
+    let latest = store.audit(None, 2).await.unwrap();
+    assert!(latest.iter().all(|entry| entry.event_id == receipts[1].id));
+    assert_eq!(told(latest), ["3", "2"]);
+    assert!(
+        store
+            .audit(Some(Uuid::new_v4()), 100)
+            .await
+            .unwrap()
+            .is_empty()
+    );
+}
+
+// B22: a name or a reason with a quote, or with what a database cannot hold, is written all the same.
+pub async fn odd_names_and_reasons_are_written_down(bed: impl Bed) {
+    let store = bed.relay().await;
+    let receipt = enqueue(&bed, &[message()]).await[0];
+    let odd = Act {
+        actor: "o'Neill \\\"; --".to_owned(),
+        why: "100 % \u{1f600}\0".to_owned(),
+    };
+    assert_eq!(
+        store.discard(&[receipt.id], &odd).await.unwrap(),
+        [receipt.id]
+    );
+    let entry = store.audit(None, 1).await.unwrap().remove(0);
+    assert_eq!(entry.actor, odd.actor);
+    assert_eq!(entry.why, "100 % \u{1f600}\u{fffd}");
 }

@@ -225,7 +225,7 @@ pub async fn a_delayed_event_waits_for_its_time(bed: impl Bed) {
     let order: Vec<Uuid> = order.iter().map(|event| event.id).collect();
     assert_eq!(order, [receipts[2].id, receipts[1].id, receipts[0].id]);
     let waiting = Filter {
-        status: Some(Status::Pending),
+        status: vec![Status::Pending],
         ..Filter::default()
     };
     assert!(store.list(&waiting, 10).await.expect("a list").is_empty());

@@ -73,6 +73,16 @@ impl Plan {
         assert!(reads > 0, "{name} does not read the outbox");
     }
 
+    /// The indexes that it finds events by, in the order of the plan. Empty: it reads them all.
+    pub(crate) fn indexes(&self) -> Vec<String> {
+        let mut indexes = Vec::new();
+        visit(&self.root, &mut |node| {
+            assert_ne!(node["Node Type"], "Seq Scan", "reads everything:\n{node:#}");
+            indexes.extend(node["Index Name"].as_str().map(str::to_owned));
+        });
+        indexes
+    }
+
     /// Pages that it touched to find events by their index.
     pub(crate) fn buffers_of_index_scans(&self) -> u64 {
         let mut sum = 0;

@@ -121,7 +121,7 @@ async fn a_crash_on_the_last_attempt_strands_no_event() {
         })
         .await;
     let filter = Filter {
-        status: Some(Status::Dead),
+        status: vec![Status::Dead],
         ..Filter::default()
     };
     let dead = store.list(&filter, 1000).await.unwrap();

@@ -17,7 +17,8 @@ use uuid::Uuid;
 
 use self::rows::{Rows, State};
 use super::{
-    Act, Claim, Claimed, Clean, Filter, Settled, Settlement, Stats, Store, StoreError, Verdict,
+    Act, Audit, Claim, Claimed, Clean, Content, Filter, Mark, Settled, Settlement, Stats, Store,
+    StoreError, Verdict, storable,
 };
 use crate::enqueue::{EnqueueError, Outbox, Receipt};
 use crate::event::{Lease, Record, Status};
@@ -51,24 +52,6 @@ struct Contents {
     relays: BTreeMap<Uuid, bool>,
     leader: Option<Uuid>,
     listeners: Vec<Weak<Notify>>,
-}
-
-/// What an operator did to one event.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Audit {
-    /// When.
-    pub at: SystemTime,
-    /// Who.
-    pub actor: String,
-    /// What: `redeliver` or `discard`.
-    pub act: &'static str,
-    /// To which event.
-    pub event_id: Uuid,
-    /// The topic of the event.
-    pub topic: String,
-    /// Why.
-    pub why: String,
 }
 
 impl Memory {
@@ -131,11 +114,6 @@ impl Memory {
             .outbox
             .count(messages.iter().zip(receipts.iter().copied()));
         Ok(receipts)
-    }
-
-    /// What operators did, oldest first.
-    pub fn audit(&self) -> Vec<Audit> {
-        self.contents().audit.clone()
     }
 
     /// What the cleaner moved to the archive, in that order.
@@ -223,7 +201,6 @@ impl Store for Memory {
                 continue;
             };
             row.updated_at = now;
-            let clean = |error: &String| Some(error.replace('\0', "\u{fffd}"));
             match verdict {
                 Verdict::Delivered { keep: false } => {
                     let sequence = row.sequence;
@@ -236,14 +213,14 @@ impl Store for Memory {
                 Verdict::Retry { delay, error } => {
                     row.state = State::Pending;
                     row.next_attempt_at = now + *delay;
-                    row.last_error = clean(error);
+                    row.last_error = Some(storable(error));
                 }
                 Verdict::Dead { reason, error } => {
                     row.state = State::Dead {
                         at: now,
                         reason: *reason,
                     };
-                    row.last_error = clean(error);
+                    row.last_error = Some(storable(error));
                 }
                 Verdict::Release => {
                     row.state = State::Pending;
@@ -343,20 +320,52 @@ impl Store for Memory {
     }
 
     async fn list(&self, filter: &Filter, limit: u32) -> Result<Vec<Record>, StoreError> {
+        let now = self.now();
         let contents = self.contents();
-        let wanted = contents.rows.iter().filter(|row| {
-            row.is_in(&filter.scope)
-                && filter.status.is_none_or(|status| row.status() == status)
-                && filter.after.is_none_or(|after| row.sequence > after)
-        });
+        let wanted = contents.rows.iter().filter(|row| row.is_meant(filter, now));
         Ok(wanted
             .take(limit as usize)
             .map(|row| row.record())
             .collect())
     }
 
+    async fn count(&self, filter: &Filter) -> Result<u64, StoreError> {
+        let now = self.now();
+        let contents = self.contents();
+        let wanted = contents.rows.iter().filter(|row| row.is_meant(filter, now));
+        Ok(wanted.count() as u64)
+    }
+
     async fn show(&self, id: Uuid) -> Result<Option<Record>, StoreError> {
         Ok(self.contents().rows.by_id(id).map(|row| row.record()))
+    }
+
+    async fn content(&self, id: Uuid) -> Result<Option<Content>, StoreError> {
+        Ok(self.contents().rows.by_id(id).map(|row| row.content()))
+    }
+
+    async fn finished(&self, after: Option<Mark>, limit: u32) -> Result<Vec<Record>, StoreError> {
+        let contents = self.contents();
+        let mut finished: Vec<Record> = contents
+            .rows
+            .iter()
+            .map(|row| row.record())
+            .filter(|record| record.mark().is_some_and(|mark| Some(mark) > after))
+            .collect();
+        finished.sort_by_key(Record::mark);
+        let limit = limit as usize;
+        match after {
+            Some(_) => finished.truncate(limit),
+            None => drop(finished.drain(..finished.len().saturating_sub(limit))),
+        }
+        Ok(finished)
+    }
+
+    async fn audit(&self, event: Option<Uuid>, limit: u32) -> Result<Vec<Audit>, StoreError> {
+        let contents = self.contents();
+        let wanted = |entry: &&Audit| event.is_none_or(|id| entry.event_id == id);
+        let latest_first = contents.audit.iter().rev().filter(wanted);
+        Ok(latest_first.take(limit as usize).cloned().collect())
     }
 
     async fn redeliver(&self, ids: &[Uuid], act: &Act) -> Result<Vec<Uuid>, StoreError> {
@@ -365,13 +374,13 @@ impl Store for Memory {
         let acted = contents.rows.redeliver(ids, now);
         for (origin, id, topic) in &acted {
             let why = match origin == id {
-                true => act.why.clone(),
-                false => format!("{} (as {id})", act.why),
+                true => storable(&act.why),
+                false => storable(&format!("{} (as {id})", act.why)),
             };
             contents.audit.push(Audit {
                 at: now,
-                actor: act.actor.clone(),
-                act: "redeliver",
+                actor: storable(&act.actor),
+                act: "redeliver".to_owned(),
                 event_id: *origin,
                 topic: topic.clone(),
                 why,
@@ -387,11 +396,11 @@ impl Store for Memory {
         for (id, topic) in &acted {
             contents.audit.push(Audit {
                 at: now,
-                actor: act.actor.clone(),
-                act: "discard",
+                actor: storable(&act.actor),
+                act: "discard".to_owned(),
                 event_id: *id,
                 topic: topic.clone(),
-                why: act.why.clone(),
+                why: storable(&act.why),
             });
         }
         Ok(acted.into_iter().map(|(id, _)| id).collect())

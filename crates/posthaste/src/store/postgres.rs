@@ -27,7 +27,8 @@ use self::held::Held;
 use self::link::Link;
 use self::presence::Standing;
 use super::{
-    Act, Claim, Claimed, Clean, Filter, Scope, Settled, Settlement, Stats, Store, StoreError,
+    Act, Audit, Claim, Claimed, Clean, Content, Filter, Mark, Scope, Settled, Settlement, Stats,
+    Store, StoreError,
 };
 use crate::event::{Lease, Record};
 use crate::schema;
@@ -35,7 +36,7 @@ use crate::table::Table;
 
 const SETTLE: &str = include_str!("../../sql/postgres/session_settle.sql");
 const CLAIM: &str = include_str!("../../sql/postgres/session_claim.sql");
-const PLAIN: &str = "set jit = off;";
+const OPERATE: &str = include_str!("../../sql/postgres/session_operate.sql");
 const PRESENCE: &str = "listen posthaste;";
 
 /// An outbox in PostgreSQL, as a relay or an operator sees it. It has up to four connections.
@@ -65,6 +66,11 @@ struct Sql {
     clean_archive: String,
     stats: String,
     list: String,
+    count: String,
+    content: String,
+    finished: String,
+    latest: String,
+    audit: String,
     redeliver: String,
     discard: String,
     register: String,
@@ -110,6 +116,11 @@ impl Postgres {
                 clean_archive: render(include_str!("../../sql/postgres/clean_archive.sql")),
                 stats: render(include_str!("../../sql/postgres/stats.sql")),
                 list: render(include_str!("../../sql/postgres/list.sql")),
+                count: render(include_str!("../../sql/postgres/count.sql")),
+                content: render(include_str!("../../sql/postgres/content.sql")),
+                finished: render(include_str!("../../sql/postgres/finished.sql")),
+                latest: render(include_str!("../../sql/postgres/latest.sql")),
+                audit: render(include_str!("../../sql/postgres/audit.sql")),
                 redeliver: render(include_str!("../../sql/postgres/redeliver.sql")),
                 discard: render(include_str!("../../sql/postgres/discard.sql")),
                 register: render(include_str!("../../sql/postgres/register.sql")),
@@ -120,7 +131,7 @@ impl Postgres {
             name: format!("{} ({})", presence::host(), std::process::id()),
             claim: link(CLAIM),
             settle: link(SETTLE),
-            ops: link(PLAIN),
+            ops: link(OPERATE),
             presence: link(PRESENCE),
             standing: Mutex::new(Standing::default()),
             owner: std::sync::Mutex::new(Uuid::new_v4()),
@@ -183,16 +194,35 @@ impl Store for Postgres {
     }
 
     async fn stats(&self) -> Result<Stats, StoreError> {
-        self.count().await
+        self.in_numbers().await
     }
 
     async fn list(&self, filter: &Filter, limit: u32) -> Result<Vec<Record>, StoreError> {
-        self.records(filter, None, limit).await
+        self.records(filter, limit).await
+    }
+
+    async fn count(&self, filter: &Filter) -> Result<u64, StoreError> {
+        self.number(filter).await
     }
 
     async fn show(&self, id: Uuid) -> Result<Option<Record>, StoreError> {
-        let records = self.records(&Filter::default(), Some(vec![id]), 1).await?;
-        Ok(records.into_iter().next())
+        let filter = Filter {
+            ids: vec![id],
+            ..Filter::default()
+        };
+        Ok(self.records(&filter, 1).await?.into_iter().next())
+    }
+
+    async fn content(&self, id: Uuid) -> Result<Option<Content>, StoreError> {
+        self.said(id).await
+    }
+
+    async fn finished(&self, after: Option<Mark>, limit: u32) -> Result<Vec<Record>, StoreError> {
+        self.ended(after, limit).await
+    }
+
+    async fn audit(&self, event: Option<Uuid>, limit: u32) -> Result<Vec<Audit>, StoreError> {
+        self.acts(event, limit).await
     }
 
     async fn redeliver(&self, ids: &[Uuid], act: &Act) -> Result<Vec<Uuid>, StoreError> {

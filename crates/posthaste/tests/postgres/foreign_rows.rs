@@ -125,7 +125,7 @@ async fn rows_that_are_no_events_are_set_aside() {
             .collect();
         assert_eq!(store.settle(&settlements).await.unwrap().applied, odd.len());
         let filter = Filter {
-            status: Some(Status::Dead),
+            status: vec![Status::Dead],
             ..Filter::default()
         };
         let dead = store.list(&filter, 100).await.unwrap();
@@ -165,7 +165,7 @@ async fn an_unknown_reason_of_death_can_be_shown() {
     ];
     let fresh = among_good_events(&odd).await;
     let filter = Filter {
-        status: Some(Status::Dead),
+        status: vec![Status::Dead],
         ..Filter::default()
     };
     let dead = fresh.store().await.list(&filter, 10).await.unwrap();

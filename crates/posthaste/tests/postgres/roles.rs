@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use posthaste::schema::{self, Roles};
 use posthaste::store::postgres::Postgres;
-use posthaste::store::{Act, Claim, Clean, Filter, Settlement, Store, Verdict};
+use posthaste::store::{Act, Claim, Clean, Filter, Mark, Settlement, Store, Verdict};
 use posthaste::{DeadReason, Message};
 use posthaste_testkit::outbox::{Fresh, connect};
 use tokio_postgres::Client;
@@ -248,6 +248,12 @@ async fn a_reader_sees_how_things_stand_but_no_content() {
     let store = guarded.store(role).await;
     assert_eq!(store.list(&Filter::default(), 10).await.unwrap().len(), 2);
     assert!(store.show(guarded.ids[0]).await.unwrap().is_some());
+    assert_eq!(store.count(&Filter::default()).await.unwrap(), 2);
+    assert_eq!(store.finished(None, 10).await.unwrap(), []);
+    assert_eq!(store.finished(Some(Mark::START), 10).await.unwrap(), []);
+    assert_eq!(store.audit(None, 10).await.unwrap(), []);
+    let refused = store.content(guarded.ids[0]).await.unwrap_err();
+    assert_eq!(refused.code(), "store.refused");
     assert_eq!(store.stats().await.unwrap().pending, 2);
     guarded
         .allows(
@@ -308,6 +314,8 @@ async fn an_operator_brings_events_back_and_leaves_a_trace() {
     let back = store.redeliver(&guarded.ids, &act).await.unwrap();
     assert_eq!(back.len(), 2);
     assert_eq!(store.discard(&back[..1], &act).await.unwrap().len(), 1);
+    assert_eq!(store.audit(None, 10).await.unwrap().len(), 3);
+    assert!(store.content(back[0]).await.unwrap().is_some());
     guarded
         .allows(role, &["select * from {outbox}_audit"])
         .await;

@@ -10,7 +10,7 @@ use super::claim::Relay;
 use crate::enqueue::{Receipt, Row};
 use crate::event::{DeadReason, Event, Lease, Record, Status};
 use crate::message::TraceContext;
-use crate::store::{Clean, Scope};
+use crate::store::{Clean, Content, Filter, Scope};
 
 /// One event.
 #[derive(Clone)]
@@ -211,6 +211,67 @@ impl Stored {
             && (tenant_id.is_none() || *tenant_id == self.values.tenant_id)
     }
 
+    /// Whether a filter is about it.
+    pub(super) fn is_meant(&self, filter: &Filter, now: SystemTime) -> bool {
+        let Filter {
+            scope,
+            status,
+            ids,
+            topic,
+            older_than,
+            newer_than,
+            error,
+            reason,
+            event_type,
+            aggregate_type,
+            aggregate_id,
+            after,
+        } = filter;
+        let age = now.duration_since(self.created_at).unwrap_or_default();
+        let same =
+            |wanted: &Option<String>, value: &Option<String>| wanted.is_none() || wanted == value;
+        self.is_in(scope)
+            && (status.is_empty() || status.contains(&self.status()))
+            && (ids.is_empty() || ids.contains(&self.values.id))
+            && topic
+                .as_ref()
+                .is_none_or(|topic| topic.matches(&self.values.topic))
+            && older_than.is_none_or(|than| age > than)
+            && newer_than.is_none_or(|than| age <= than)
+            && error.as_ref().is_none_or(|text| {
+                let last = self.last_error.as_ref();
+                last.is_some_and(|error| error.contains(text))
+            })
+            && (reason.is_none() || *reason == self.dead_reason())
+            && same(event_type, &self.values.event_type)
+            && same(aggregate_type, &self.values.aggregate_type)
+            && same(aggregate_id, &self.values.aggregate_id)
+            && after.is_none_or(|after| self.sequence > after)
+    }
+
+    fn dead_reason(&self) -> Option<DeadReason> {
+        match self.state {
+            State::Dead { reason, .. } => Some(reason),
+            _ => None,
+        }
+    }
+
+    fn payload(&self) -> Bytes {
+        match &self.values.payload {
+            Some(text) => Bytes::from(text.clone()),
+            None => Bytes::from(self.values.payload_bytes.clone().unwrap_or_default()),
+        }
+    }
+
+    /// What the event says, for an operator.
+    pub(super) fn content(&self) -> Content {
+        Content::new(
+            self.values.content_type.clone(),
+            self.values.headers.as_bytes(),
+            self.payload(),
+        )
+    }
+
     /// The event for a relay that has just claimed it.
     pub(super) fn event(&self, relay: &Relay<'_>, now: SystemTime) -> Event {
         let values = self.values.clone();
@@ -228,10 +289,7 @@ impl Stored {
             dedupe_key: values.dedupe_key,
             headers: headers(&self.values),
             content_type: values.content_type,
-            payload: match values.payload {
-                Some(text) => Bytes::from(text),
-                None => Bytes::from(values.payload_bytes.unwrap_or_default()),
-            },
+            payload: self.payload(),
             trace: values.traceparent.map(|traceparent| TraceContext {
                 traceparent,
                 tracestate: values.tracestate,
@@ -259,7 +317,13 @@ impl Stored {
             namespace: self.values.namespace.clone(),
             topic: self.values.topic.clone(),
             tenant_id: self.values.tenant_id,
+            aggregate_type: self.values.aggregate_type.clone(),
+            aggregate_id: self.values.aggregate_id.clone(),
+            event_type: self.values.event_type.clone(),
             ordering_key: self.values.ordering_key.clone(),
+            dedupe_key: self.values.dedupe_key.clone(),
+            content_type: self.values.content_type.clone(),
+            traceparent: self.values.traceparent.clone(),
             status: self.status(),
             attempts: self.attempts,
             next_attempt_at: self.next_attempt_at,
@@ -267,14 +331,15 @@ impl Stored {
             lease_until,
             lease_epoch: self.epoch,
             last_error: self.last_error.clone(),
-            dead_reason: match self.state {
-                State::Dead { reason, .. } => Some(reason),
-                _ => None,
-            },
+            dead_reason: self.dead_reason(),
             created_at: self.created_at,
             updated_at: self.updated_at,
             delivered_at: match self.state {
                 State::Delivered { at } => Some(at),
+                _ => None,
+            },
+            dead_at: match self.state {
+                State::Dead { at, .. } => Some(at),
                 _ => None,
             },
         }

@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use crate::event::{DeadReason, Event, Lease, Record, Status};
 use crate::message::TraceContext;
+use crate::store::{Audit, Content};
 use crate::table::Table;
 
 type Failure = Box<dyn std::error::Error + Sync + Send>;
@@ -22,6 +23,16 @@ pub(super) struct Timestamp(pub(super) i64);
 const EPOCH_2000: Duration = Duration::from_secs(946_684_800);
 
 impl Timestamp {
+    /// The microsecond that a time lies in.
+    pub(super) fn of(time: SystemTime) -> Self {
+        let origin = UNIX_EPOCH + EPOCH_2000;
+        let micros = |distance: Duration| i64::try_from(distance.as_micros()).unwrap_or(i64::MAX);
+        match time.duration_since(origin) {
+            Ok(after) => Self(micros(after)),
+            Err(before) => Self(-micros(before.duration())),
+        }
+    }
+
     pub(super) fn system_time(self) -> SystemTime {
         let origin = UNIX_EPOCH + EPOCH_2000;
         let distance = Duration::from_micros(self.0.unsigned_abs());
@@ -142,10 +153,7 @@ pub(super) fn event(row: &Row, table: &Arc<Table>, lease: Lease) -> Result<Event
         text => serde_json::from_slice(text)
             .map_err(|_| "headers is not a JSON object with texts as its values".to_owned())?,
     };
-    let payload = match row.get::<_, Option<JsonText<'_>>>(column::PAYLOAD) {
-        Some(json) => Bytes::copy_from_slice(json.0),
-        None => Bytes::copy_from_slice(row.get(column::PAYLOAD_BYTES)),
-    };
+    let payload = payload(row.get(column::PAYLOAD), || row.get(column::PAYLOAD_BYTES));
     let created_at: Timestamp = row.get(column::CREATED_AT);
     let claimed_at: Timestamp = row.get(column::CLAIMED_AT);
     let trace = row
@@ -189,7 +197,13 @@ pub(super) fn record(row: &Row) -> Record {
         namespace: row.get("namespace"),
         topic: row.get("topic"),
         tenant_id: row.get("tenant_id"),
+        aggregate_type: row.get("aggregate_type"),
+        aggregate_id: row.get("aggregate_id"),
+        event_type: row.get("event_type"),
         ordering_key: row.get("ordering_key"),
+        dedupe_key: row.get("dedupe_key"),
+        content_type: row.get("content_type"),
+        traceparent: row.get("traceparent"),
         status: Status::parse(row.get("status")).expect("the table checks the status"),
         attempts: attempts(row.get("attempts")),
         next_attempt_at: time("next_attempt_at"),
@@ -201,6 +215,31 @@ pub(super) fn record(row: &Row) -> Record {
         created_at: time("created_at"),
         updated_at: time("updated_at"),
         delivered_at: maybe("delivered_at"),
+        dead_at: maybe("dead_at"),
+    }
+}
+
+pub(super) fn content(row: &Row) -> Content {
+    let headers: JsonText<'_> = row.get("headers");
+    let payload = payload(row.get("payload"), || row.get("payload_bytes"));
+    Content::new(row.get("content_type"), headers.0, payload)
+}
+
+pub(super) fn audit(row: &Row) -> Audit {
+    Audit {
+        at: row.get::<_, Timestamp>("at").system_time(),
+        actor: row.get("actor"),
+        act: row.get("act"),
+        event_id: row.get("event_id"),
+        topic: row.get("topic"),
+        why: row.get("why"),
+    }
+}
+
+fn payload<'a>(json: Option<JsonText<'_>>, bytes: impl FnOnce() -> &'a [u8]) -> Bytes {
+    match json {
+        Some(json) => Bytes::copy_from_slice(json.0),
+        None => Bytes::copy_from_slice(bytes()),
     }
 }
 

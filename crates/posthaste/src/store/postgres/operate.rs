@@ -1,12 +1,19 @@
-//! Operate: clean, count, list, and act on single events.
+//! Operate: clean, count, list, follow, and act on single events.
 
 use std::time::Duration;
 
 use uuid::Uuid;
 
+use tokio_postgres::types::ToSql;
+
+use super::decode::Timestamp;
 use super::{Postgres, decode, topics};
-use crate::event::Record;
-use crate::store::{Act, Clean, Filter, Stats, StoreError};
+use crate::event::{DeadReason, Record, Status};
+use crate::pattern::Pattern;
+use crate::store::{Act, Audit, Clean, Content, Filter, Mark, Stats, StoreError, storable};
+
+/// No event is older, and every database can subtract it.
+const CENTURY: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 impl Postgres {
     /// Removes one batch of what is past its retention.
@@ -31,7 +38,7 @@ impl Postgres {
     }
 
     /// The outbox in numbers.
-    pub(super) async fn count(&self) -> Result<Stats, StoreError> {
+    pub(super) async fn in_numbers(&self) -> Result<Stats, StoreError> {
         let rows = self.ops.query("stats", &self.sql.stats, &[]).await?;
         let row = rows.first().expect("stats has one row");
         let count = |column| row.get::<_, i64>(column).unsigned_abs();
@@ -49,26 +56,72 @@ impl Postgres {
     pub(super) async fn records(
         &self,
         filter: &Filter,
-        ids: Option<Vec<Uuid>>,
         limit: u32,
     ) -> Result<Vec<Record>, StoreError> {
+        if filter.matches_nothing() {
+            return Ok(Vec::new());
+        }
+        let values = Values::of(filter);
+        let limit = i64::from(limit);
+        let mut params = values.params();
+        params.push(&limit);
+        let rows = self.ops.query("list", &self.sql.list, &params).await?;
+        Ok(rows.iter().map(decode::record).collect())
+    }
+
+    /// How many events a filter is about.
+    pub(super) async fn number(&self, filter: &Filter) -> Result<u64, StoreError> {
+        if filter.matches_nothing() {
+            return Ok(0);
+        }
+        let values = Values::of(filter);
         let rows = self
             .ops
-            .query(
-                "list",
-                &self.sql.list,
-                &[
-                    &filter.scope.namespace,
-                    &topics(&filter.scope),
-                    &filter.scope.tenant_id,
-                    &filter.status.map(|status| status.as_str()),
-                    &filter.after,
-                    &ids,
-                    &i64::from(limit),
-                ],
-            )
+            .query("count", &self.sql.count, &values.params())
             .await?;
+        let row = rows.first().expect("a count has one row");
+        Ok(row.get::<_, i64>(0).unsigned_abs())
+    }
+
+    /// What an event says.
+    pub(super) async fn said(&self, id: Uuid) -> Result<Option<Content>, StoreError> {
+        let rows = self.ops.query("content", &self.sql.content, &[&id]).await?;
+        Ok(rows.first().map(decode::content))
+    }
+
+    /// Events that were delivered or died.
+    pub(super) async fn ended(
+        &self,
+        after: Option<Mark>,
+        limit: u32,
+    ) -> Result<Vec<Record>, StoreError> {
+        let limit = i64::from(limit);
+        let rows = match after {
+            Some(mark) => {
+                let at = Timestamp::of(mark.at);
+                let params: [&(dyn ToSql + Sync); 3] = [&at, &mark.sequence, &limit];
+                self.ops
+                    .query("finished", &self.sql.finished, &params)
+                    .await?
+            }
+            None => {
+                self.ops
+                    .query("latest", &self.sql.latest, &[&limit])
+                    .await?
+            }
+        };
         Ok(rows.iter().map(decode::record).collect())
+    }
+
+    /// What operators did.
+    pub(super) async fn acts(
+        &self,
+        event: Option<Uuid>,
+        limit: u32,
+    ) -> Result<Vec<Audit>, StoreError> {
+        let params: [&(dyn ToSql + Sync); 2] = [&event, &i64::from(limit)];
+        let rows = self.ops.query("audit", &self.sql.audit, &params).await?;
+        Ok(rows.iter().map(decode::audit).collect())
     }
 
     /// Does something to events, and writes it down.
@@ -81,8 +134,77 @@ impl Postgres {
     ) -> Result<Vec<Uuid>, StoreError> {
         let rows = self
             .ops
-            .query(name, sql, &[&ids, &act.actor, &act.why])
+            .query(
+                name,
+                sql,
+                &[&ids, &storable(&act.actor), &storable(&act.why)],
+            )
             .await?;
         Ok(rows.iter().map(|row| row.get(0)).collect())
+    }
+}
+
+/// A filter in the shape of `list.sql` and `count.sql`, which have the same conditions.
+struct Values<'f> {
+    filter: &'f Filter,
+    topics: Option<&'f [String]>,
+    status: Option<Vec<&'static str>>,
+    ids: Option<&'f [Uuid]>,
+    topic: Option<String>,
+    older_than: Option<f64>,
+    newer_than: Option<f64>,
+    reason: Option<&'static str>,
+}
+
+impl<'f> Values<'f> {
+    fn of(filter: &'f Filter) -> Self {
+        let seconds = |age: Duration| age.min(CENTURY).as_secs_f64();
+        let status = || filter.status.iter().copied().map(Status::as_str).collect();
+        Self {
+            filter,
+            topics: topics(&filter.scope),
+            status: (!filter.status.is_empty()).then(status),
+            ids: Some(filter.ids.as_slice()).filter(|ids| !ids.is_empty()),
+            topic: filter.topic.as_ref().map(Pattern::like),
+            older_than: filter.older_than.map(seconds),
+            newer_than: filter.newer_than.map(seconds),
+            reason: filter.reason.map(DeadReason::as_str),
+        }
+    }
+
+    /// `$1` and those that follow.
+    fn params(&self) -> Vec<&(dyn ToSql + Sync)> {
+        vec![
+            &self.filter.scope.namespace,
+            &self.topics,
+            &self.filter.scope.tenant_id,
+            &self.status,
+            &self.filter.after,
+            &self.ids,
+            &self.topic,
+            &self.older_than,
+            &self.newer_than,
+            &self.filter.error,
+            &self.reason,
+            &self.filter.event_type,
+            &self.filter.aggregate_type,
+            &self.filter.aggregate_id,
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn what_is_listed_is_what_is_counted() {
+        let conditions = |sql: &'static str| {
+            let from = sql.find("from {outbox}").expect("a table");
+            let to = sql.find("order by").unwrap_or(sql.len());
+            sql[from..to].trim()
+        };
+        assert_eq!(
+            conditions(include_str!("../../../sql/postgres/list.sql")),
+            conditions(include_str!("../../../sql/postgres/count.sql"))
+        );
     }
 }

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::Postgres;
 use crate::event::Lease;
-use crate::store::{Settled, Settlement, StoreError, Verdict};
+use crate::store::{Settled, Settlement, StoreError, Verdict, storable};
 
 impl Postgres {
     /// Ends leases, however mixed, in one round trip.
@@ -108,7 +108,7 @@ impl Postgres {
             verdicts.push(verdict);
             delays.push(delay);
             reasons.push(reason);
-            errors.push(error.map(|text| text.replace('\0', "\u{fffd}")));
+            errors.push(error.map(|text| storable(text)));
         }
         let rows = self
             .settle

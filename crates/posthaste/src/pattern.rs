@@ -1,4 +1,4 @@
-//! Which destination an event goes to: by its topic, first match wins.
+//! Topics with wildcards: to say which destination an event goes to, and which events to look at.
 
 use std::fmt;
 
@@ -40,6 +40,31 @@ impl Pattern {
             }
         }
         pattern[p..].iter().all(|c| *c == '*')
+    }
+
+    /// Whether every topic matches.
+    pub fn is_any(&self) -> bool {
+        !self.0.is_empty() && self.0.chars().all(|c| c == '*')
+    }
+
+    /// The text, as it was given.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The same as the right side of `like` in SQL, with `\` before what is to be taken as it is.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn like(&self) -> String {
+        let mut like = String::with_capacity(self.0.len() + 8);
+        for c in self.0.chars() {
+            match c {
+                '*' => like.push('%'),
+                '?' => like.push('_'),
+                '%' | '_' | '\\' => like.extend(['\\', c]),
+                c => like.push(c),
+            }
+        }
+        like
     }
 }
 
