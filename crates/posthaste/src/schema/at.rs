@@ -1,0 +1,49 @@
+//! Making, checking and printing the structure of an outbox, wherever its address says that it is.
+
+use super::SchemaError;
+#[cfg(feature = "sqlite")]
+use crate::store::sqlite;
+use crate::store::{Kind, StoreError};
+use crate::table::Table;
+
+/// Makes the outbox at an address, or brings it up to date; a SQLite file is created if there is
+/// none. Gives back the version that it is at. For addresses see [`connect`](crate::store::connect).
+pub async fn apply_at(address: &str, table: &Table) -> Result<i32, StoreError> {
+    match Kind::of(address)? {
+        #[cfg(feature = "postgres")]
+        Kind::Postgres => {
+            let mut client = crate::store::postgres::connect::client(address).await?;
+            super::apply(&mut client, table).await.map_err(reachable)
+        }
+        #[cfg(feature = "sqlite")]
+        Kind::Sqlite => sqlite::apply(address, table).await,
+    }
+}
+
+/// Checks that the outbox at an address is what this version works with.
+pub async fn check_at(address: &str, table: &Table) -> Result<(), StoreError> {
+    match Kind::of(address)? {
+        #[cfg(feature = "postgres")]
+        Kind::Postgres => {
+            let client = crate::store::postgres::connect::client(address).await?;
+            super::check(&client, table).await.map_err(reachable)
+        }
+        #[cfg(feature = "sqlite")]
+        Kind::Sqlite => sqlite::check(address, table).await,
+    }
+}
+
+/// The whole structure of an outbox as SQL for the database of this address.
+pub fn sql_at(address: &str, table: &Table) -> Result<String, StoreError> {
+    match Kind::of(address)? {
+        #[cfg(feature = "postgres")]
+        Kind::Postgres => Ok(super::sql(table)),
+        #[cfg(feature = "sqlite")]
+        Kind::Sqlite => Ok(super::sqlite::sql(table).map_err(SchemaError::from)?),
+    }
+}
+
+#[cfg(feature = "postgres")]
+fn reachable(error: SchemaError) -> StoreError {
+    StoreError::Schema(error)
+}
