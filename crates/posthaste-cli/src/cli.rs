@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::command::{
-    clean, completions, config, discard, doctor, enqueue, list, migrate, redeliver, show, status,
+    clean, completions, config, demo, discard, enqueue, list, migrate, redeliver, show, status,
     tail,
 };
 
@@ -62,6 +62,8 @@ pub(crate) struct Place {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// See it work: a small shop on SQLite, a relay, and every kind of trouble
+    Demo(demo::Demo),
     /// Relay every configured outbox until told to stop
     Run,
     /// Make the outboxes in the database, or bring them up to date

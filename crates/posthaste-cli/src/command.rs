@@ -3,6 +3,7 @@
 pub(crate) mod clean;
 pub(crate) mod completions;
 pub(crate) mod config;
+pub(crate) mod demo;
 pub(crate) mod discard;
 pub(crate) mod doctor;
 pub(crate) mod enqueue;
@@ -21,6 +22,7 @@ use crate::failure::Failure;
 pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
     let place = &cli.place;
     match &cli.command {
+        Command::Demo(args) => demo::run(place, args),
         Command::Run => run::run(place),
         Command::Migrate(args) => wait(migrate::run(place, args)),
         Command::Doctor => wait(doctor::run(place)),

@@ -11,7 +11,7 @@ mod explain;
 mod file;
 mod keys;
 mod kind;
-mod measure;
+pub(crate) mod measure;
 mod problem;
 mod profile;
 mod reference;

@@ -4,45 +4,11 @@ use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
 
-const UNITS: [(&str, u64); 6] = [
-    ("w", 7 * 86_400_000),
-    ("d", 86_400_000),
-    ("h", 3_600_000),
-    ("m", 60_000),
-    ("s", 1000),
-    ("ms", 1),
-];
+use crate::config::measure;
 
 /// Reads `90s`, `1h30m` or `7d`.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
-    let refuse = |why: &str| Err(format!("{why}: write it as 90s, 1h30m or 7d"));
-    let mut rest = text;
-    let mut total: u64 = 0;
-    while !rest.is_empty() {
-        let number = rest.find(|c: char| !c.is_ascii_digit());
-        let (number, after) = match number {
-            Some(0) => return refuse("a whole number is missing"),
-            Some(end) => rest.split_at(end),
-            None => return refuse("the unit is missing"),
-        };
-        let end = after.find(|c: char| c.is_ascii_digit());
-        let (unit, after) = after.split_at(end.unwrap_or(after.len()));
-        let Some((_, millis)) = UNITS.iter().find(|(name, _)| *name == unit) else {
-            return refuse("the unit is not known");
-        };
-        let part = number
-            .parse::<u64>()
-            .ok()
-            .and_then(|n| n.checked_mul(*millis));
-        let Some(sum) = part.and_then(|part| total.checked_add(part)) else {
-            return refuse("it is too long");
-        };
-        (total, rest) = (sum, after);
-    }
-    match text {
-        "" => refuse("it is empty"),
-        _ => Ok(Duration::from_millis(total)),
-    }
+    measure::parse_duration(text).map_err(|why| format!("{why}: write it as 90s, 1h30m or 7d"))
 }
 
 /// A time exactly: RFC 3339, in UTC.
@@ -86,37 +52,6 @@ pub(crate) fn brief(duration: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn durations_are_read_as_people_write_them() {
-        for (text, seconds) in [
-            ("0s", 0.0),
-            ("500ms", 0.5),
-            ("90s", 90.0),
-            ("1h30m", 5400.0),
-            ("2w", 1_209_600.0),
-        ] {
-            assert_eq!(
-                parse_duration(text).unwrap().as_secs_f64(),
-                seconds,
-                "{text}"
-            );
-        }
-        for text in [
-            "",
-            "1",
-            "s",
-            "1x",
-            "-1s",
-            "1.5s",
-            "1 s",
-            "99999999999999999999s",
-            "9999999999999999w",
-        ] {
-            let why = parse_duration(text).unwrap_err();
-            assert!(why.contains("write it as"), "{text}: {why}");
-        }
-    }
 
     #[test]
     fn durations_are_shown_to_be_read_at_a_glance() {

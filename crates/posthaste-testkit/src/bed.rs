@@ -2,6 +2,7 @@
 
 mod memory;
 mod postgres;
+mod sqlite;
 
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use uuid::Uuid;
 
 pub use memory::InMemory;
 pub use postgres::OnPostgres;
+pub use sqlite::OnSqlite;
 
 /// One outbox that nobody else uses. A further store implements this, and passes its
 /// constructor to [`conformance!`](crate::conformance!).

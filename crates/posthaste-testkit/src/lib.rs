@@ -1,12 +1,14 @@
 //! What every store and sink must pass, with real servers and real faults.
 //!
 //! [`server`] starts the servers and needs nothing but std; the feature `suite` (on by default)
-//! adds [`outbox`], a fresh outbox for each test, and [`mod@conformance`], the behaviour of a store.
+//! adds [`outbox`] and [`file`], a fresh outbox for each test, and [`mod@conformance`], the behaviour of a store.
 
 #[cfg(feature = "suite")]
 pub mod bed;
 #[cfg(feature = "suite")]
 pub mod conformance;
+#[cfg(feature = "suite")]
+pub mod file;
 #[cfg(feature = "suite")]
 pub mod outbox;
 pub mod server;

@@ -7,15 +7,22 @@
 mod check;
 mod json;
 mod row;
+mod sql;
+#[cfg(any(feature = "rusqlite", feature = "sqlx-sqlite"))]
+mod sqlite;
 
 #[cfg(feature = "deadpool")]
 mod deadpool;
 #[cfg(feature = "diesel-async")]
 mod diesel;
+#[cfg(feature = "rusqlite")]
+mod rusqlite;
 #[cfg(feature = "sea-orm")]
 mod sea_orm;
 #[cfg(feature = "sqlx")]
 mod sqlx;
+#[cfg(feature = "sqlx-sqlite")]
+mod sqlx_sqlite;
 #[cfg(feature = "tokio-postgres")]
 mod tokio_postgres;
 
@@ -33,6 +40,7 @@ pub(crate) use self::tokio_postgres::Alone;
 #[cfg(feature = "tokio-postgres")]
 pub use self::tokio_postgres::Prepared;
 pub use row::{Row, Rows};
+pub use sql::Database;
 
 /// The largest payload that an outbox takes unless told otherwise.
 pub const DEFAULT_PAYLOAD_LIMIT: usize = 1024 * 1024;
@@ -54,10 +62,7 @@ struct Inner {
     topics: TopicRule,
     payload_limit: usize,
     trace: Option<fn() -> Option<TraceContext>>,
-    enqueue: String,
-    enqueue_all: String,
-    enqueue_once: String,
-    enqueue_all_once: String,
+    statements: sql::Statements,
 }
 
 /// What became of a message.
@@ -135,6 +140,9 @@ pub enum EnqueueError {
         /// What would be right.
         why: &'static str,
     },
+    /// The table cannot have this name in the database of the transaction.
+    #[error(transparent)]
+    TableInvalid(#[from] TableError),
     /// The connection has no open transaction.
     #[error("there is no open transaction: enqueue inside the one that changes your data")]
     NotInTransaction,
@@ -161,6 +169,7 @@ impl EnqueueError {
             Self::TooLong { .. } => "outbox.too_long",
             Self::HeaderInvalid { .. } => "outbox.header_invalid",
             Self::FieldInvalid { .. } => "outbox.field_invalid",
+            Self::TableInvalid(error) => error.code(),
             Self::NotInTransaction => "outbox.not_in_transaction",
             Self::DatabaseUnsupported { .. } => "outbox.database_unsupported",
             Self::Database(_) => "outbox.database",
@@ -175,7 +184,8 @@ impl EnqueueError {
 
 /// One statement, ready for a driver to bind and run.
 ///
-/// It answers with one row for each message, in order: `id`, `sequence`, `new`.
+/// On PostgreSQL it answers with one row for each message, in order: `id`, `sequence`, `new`. On
+/// SQLite it answers with `id` and `sequence` of what is new.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum Statement<'a> {
@@ -183,6 +193,8 @@ pub enum Statement<'a> {
     One {
         /// The text of the statement.
         sql: &'a str,
+        /// On SQLite, if the event may be there already: what finds it.
+        existing: Option<&'a str>,
         /// The values.
         row: &'a Row,
     },
@@ -190,6 +202,8 @@ pub enum Statement<'a> {
     Many {
         /// The text of the statement.
         sql: &'a str,
+        /// On SQLite, if the event may be there already: what finds it.
+        existing: Option<&'a str>,
         /// The values.
         rows: &'a Rows,
     },
@@ -199,8 +213,14 @@ pub enum Statement<'a> {
 ///
 /// Implemented for `&tokio_postgres::Transaction`, `&deadpool_postgres::Transaction`,
 /// `&mut sqlx::PgTransaction`, `&mut diesel_async::AsyncPgConnection` (checked to be in a
-/// transaction) and `&sea_orm::DatabaseTransaction`, each behind its feature.
+/// transaction), `&sea_orm::DatabaseTransaction`, `&rusqlite::Transaction` and
+/// `&mut sqlx::SqliteTransaction`, each behind its feature.
 pub trait Transaction {
+    /// The database that it belongs to. Defaults to PostgreSQL.
+    fn database(&self) -> Database {
+        Database::Postgres
+    }
+
     /// Runs the statement, and gives back a receipt for each message in order.
     fn run(
         self,
@@ -225,10 +245,7 @@ impl Outbox {
     /// The outbox in this table.
     pub fn of(table: Table) -> Self {
         Self(Arc::new(Inner {
-            enqueue: table.render(include_str!("../sql/postgres/enqueue.sql")),
-            enqueue_all: table.render(include_str!("../sql/postgres/enqueue_all.sql")),
-            enqueue_once: table.render(include_str!("../sql/postgres/enqueue_once.sql")),
-            enqueue_all_once: table.render(include_str!("../sql/postgres/enqueue_all_once.sql")),
+            statements: sql::Statements::default(),
             name: table.to_string().into(),
             table,
             topics: TopicRule::default(),
@@ -269,11 +286,18 @@ impl Outbox {
         message: &Message,
     ) -> Result<Receipt, EnqueueError> {
         let row = self.row(message)?;
-        let sql = match row.may_exist() {
-            true => &self.0.enqueue_once,
-            false => &self.0.enqueue,
+        let statements = self.statements(transaction.database())?;
+        let (sql, existing) = match row.may_exist() {
+            true => (&statements.enqueue_once, statements.existing.as_deref()),
+            false => (&statements.enqueue, None),
         };
-        let receipts = transaction.run(Statement::One { sql, row: &row }).await?;
+        let receipts = transaction
+            .run(Statement::One {
+                sql,
+                existing,
+                row: &row,
+            })
+            .await?;
         let receipt = *self.answered(&receipts, 1)?.first().expect("one receipt");
         self.count(std::iter::once((message, receipt)));
         Ok(receipt)
@@ -298,12 +322,20 @@ impl Outbox {
             may_exist |= row.may_exist();
             rows.push(row);
         }
-        let sql = match may_exist {
-            true => &self.0.enqueue_all_once,
-            false => &self.0.enqueue_all,
+        let statements = self.statements(transaction.database())?;
+        let (sql, existing) = match may_exist {
+            true => (
+                &statements.enqueue_all_once,
+                statements.existing_all.as_deref(),
+            ),
+            false => (&statements.enqueue_all, None),
         };
         let receipts = transaction
-            .run(Statement::Many { sql, rows: &rows })
+            .run(Statement::Many {
+                sql,
+                existing,
+                rows: &rows,
+            })
             .await?;
         self.answered(&receipts, messages.len())?;
         self.count(messages.iter().zip(receipts.iter().copied()));
@@ -317,6 +349,10 @@ impl Outbox {
         };
         check::message(message, trace.as_ref(), self.0.topics, self.0.payload_limit)?;
         Ok(Row::new(message, trace))
+    }
+
+    fn statements(&self, database: Database) -> Result<&sql::Sql, TableError> {
+        self.0.statements.of(database, &self.0.table)
     }
 
     fn answered<'r>(

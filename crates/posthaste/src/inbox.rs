@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use crate::enqueue::{EnqueueError, Transaction};
+use crate::enqueue::{Database, EnqueueError, Transaction};
 use crate::table::{Table, TableError};
 
 const CONSUMER_LIMIT: usize = 255;
@@ -36,6 +36,13 @@ pub struct Inbox(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     table: Table,
+    postgres: Sql,
+    #[cfg(any(feature = "rusqlite", feature = "sqlx-sqlite"))]
+    sqlite: Result<Sql, TableError>,
+}
+
+#[derive(Debug)]
+struct Sql {
     once: String,
     clean: String,
 }
@@ -58,6 +65,9 @@ pub enum InboxError {
     /// The name of the consumer cannot be stored.
     #[error("the name of a consumer has 1 to 255 bytes and no NUL character")]
     ConsumerInvalid,
+    /// The table cannot have this name in the database of the transaction.
+    #[error(transparent)]
+    TableInvalid(#[from] TableError),
     /// The connection has no open transaction.
     #[error("there is no open transaction: call this inside the one that handles the event")]
     NotInTransaction,
@@ -71,6 +81,7 @@ impl InboxError {
     pub fn code(&self) -> &'static str {
         match self {
             Self::ConsumerInvalid => "inbox.consumer_invalid",
+            Self::TableInvalid(error) => error.code(),
             Self::NotInTransaction => "inbox.not_in_transaction",
             Self::Database(_) => "inbox.database",
         }
@@ -94,8 +105,15 @@ impl Inbox {
     /// The inbox in this table.
     pub fn of(table: Table) -> Self {
         Self(Arc::new(Inner {
-            once: table.render(include_str!("../sql/postgres/once.sql")),
-            clean: table.render(include_str!("../sql/postgres/clean_inbox.sql")),
+            postgres: Sql {
+                once: table.render(include_str!("../sql/postgres/once.sql")),
+                clean: table.render(include_str!("../sql/postgres/clean_inbox.sql")),
+            },
+            #[cfg(any(feature = "rusqlite", feature = "sqlx-sqlite"))]
+            sqlite: table.in_sqlite().map(|table| Sql {
+                once: table.render(include_str!("../sql/sqlite/once.sql")),
+                clean: table.render(include_str!("../sql/sqlite/clean_inbox.sql")),
+            }),
             table,
         }))
     }
@@ -118,8 +136,9 @@ impl Inbox {
         if consumer.is_empty() || consumer.len() > CONSUMER_LIMIT || consumer.contains('\0') {
             return Err(InboxError::ConsumerInvalid);
         }
+        let sql = self.sql(transaction.database())?;
         let values = [consumer, &event_id.to_string()];
-        let noted = transaction.execute(&self.0.once, &values).await;
+        let noted = transaction.execute(&sql.once, &values).await;
         match noted.map_err(InboxError::of)? {
             0 => Ok(Once::Again),
             _ => Ok(Once::First),
@@ -136,8 +155,17 @@ impl Inbox {
         retention: Duration,
         limit: u32,
     ) -> Result<u64, InboxError> {
+        let sql = self.sql(transaction.database())?;
         let values = [&*retention.as_secs_f64().to_string(), &*limit.to_string()];
-        let cleaned = transaction.execute(&self.0.clean, &values).await;
+        let cleaned = transaction.execute(&sql.clean, &values).await;
         cleaned.map_err(InboxError::of)
+    }
+
+    fn sql(&self, database: Database) -> Result<&Sql, TableError> {
+        match database {
+            Database::Postgres => Ok(&self.0.postgres),
+            #[cfg(any(feature = "rusqlite", feature = "sqlx-sqlite"))]
+            Database::Sqlite => self.0.sqlite.as_ref().map_err(Clone::clone),
+        }
     }
 }

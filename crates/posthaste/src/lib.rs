@@ -23,7 +23,8 @@ pub use aggregate::{Recorded, Saved};
 #[cfg(feature = "tokio-postgres")]
 pub use enqueue::Prepared;
 pub use enqueue::{
-    DEFAULT_PAYLOAD_LIMIT, EnqueueError, Outbox, Receipt, Row, Rows, Statement, Transaction,
+    DEFAULT_PAYLOAD_LIMIT, Database, EnqueueError, Outbox, Receipt, Row, Rows, Statement,
+    Transaction,
 };
 pub use event::{DeadReason, Event, Lease, Record, Status};
 pub use inbox::{Inbox, InboxError, Once};

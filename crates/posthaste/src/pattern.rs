@@ -66,6 +66,12 @@ impl Pattern {
         }
         like
     }
+
+    /// The same as the right side of `glob` in SQLite, which tells upper from lower case.
+    #[cfg(feature = "sqlite")]
+    pub(crate) fn glob(&self) -> String {
+        self.0.replace('[', "[[]")
+    }
 }
 
 impl fmt::Debug for Pattern {

@@ -5,6 +5,10 @@
 
 #[cfg(feature = "postgres")]
 mod apply;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod at;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
 
 use sha2::{Digest, Sha256};
 
@@ -12,6 +16,8 @@ use crate::table::{Table, literal, quote};
 
 #[cfg(feature = "postgres")]
 pub use apply::{apply, apply_inbox, check, check_inbox, notify};
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+pub use at::{apply_at, check_at, notify_at, sql_at};
 
 struct Migration {
     version: i32,
@@ -119,6 +125,48 @@ impl Structure {
         }
         script
     }
+
+    #[cfg(any(feature = "postgres", feature = "sqlite"))]
+    fn version(&self) -> i32 {
+        self.migrations.last().map_or(0, |last| last.version)
+    }
+
+    /// How many of our migrations were applied, having made sure that they are ours.
+    #[cfg(any(feature = "postgres", feature = "sqlite"))]
+    fn recognise(&self, table: &str, applied: &[(i32, String)]) -> Result<usize, SchemaError> {
+        for (place, (version, checksum)) in applied.iter().enumerate() {
+            let Some(migration) = self.migrations.get(place) else {
+                return Err(SchemaError::Newer {
+                    table: table.to_owned(),
+                    found: applied.last().map_or(*version, |(last, _)| *last),
+                    known: self.version(),
+                });
+            };
+            if migration.version != *version || migration.checksum() != *checksum {
+                return Err(SchemaError::Changed {
+                    table: table.to_owned(),
+                    version: *version,
+                });
+            }
+        }
+        Ok(applied.len())
+    }
+
+    /// Whether all of our migrations were applied, given how many were.
+    #[cfg(any(feature = "postgres", feature = "sqlite"))]
+    fn up_to_date(&self, table: &str, applied: usize) -> Result<(), SchemaError> {
+        match self.migrations[..applied].last() {
+            None => Err(SchemaError::Missing {
+                table: table.to_owned(),
+            }),
+            Some(found) if found.version < self.version() => Err(SchemaError::Older {
+                table: table.to_owned(),
+                found: found.version,
+                needed: self.version(),
+            }),
+            Some(_) => Ok(()),
+        }
+    }
 }
 
 impl Migration {
@@ -147,7 +195,7 @@ impl Migration {
 pub enum SchemaError {
     /// There is no such outbox.
     #[error(
-        "{table} is not set up: call posthaste::schema::apply, or run what posthaste::schema::sql prints"
+        "{table} is not set up: run `posthaste migrate`, call posthaste::schema::apply, or run what posthaste::schema::sql prints"
     )]
     Missing {
         /// The outbox.
@@ -155,7 +203,7 @@ pub enum SchemaError {
     },
     /// The structure is older than this version needs.
     #[error(
-        "{table} has schema version {found}, and this version needs {needed}: call posthaste::schema::apply"
+        "{table} has schema version {found}, and this version needs {needed}: run `posthaste migrate`, or call posthaste::schema::apply"
     )]
     Older {
         /// The outbox.
@@ -197,6 +245,9 @@ pub enum SchemaError {
         /// A statement that mends it.
         remedy: String,
     },
+    /// The table cannot have this name in this database.
+    #[error(transparent)]
+    TableInvalid(#[from] crate::table::TableError),
     /// The database refused, or could not be reached.
     #[error("the database refused while working on {table}")]
     Database {
@@ -217,6 +268,7 @@ impl SchemaError {
             Self::Newer { .. } => "schema.newer",
             Self::Changed { .. } => "schema.changed",
             Self::Damaged { .. } => "schema.damaged",
+            Self::TableInvalid(error) => error.code(),
             Self::Database { .. } => "schema.database",
         }
     }

@@ -8,7 +8,16 @@ mod inspect;
 pub mod memory;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
 
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod cursors;
+
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+use std::collections::HashMap;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -207,6 +216,22 @@ impl Claimed {
     pub fn leases(&self) -> usize {
         self.events.len() + self.malformed.len() + self.held_back.len()
     }
+
+    /// Sets apart what comes after the first malformed event of its key: it must not overtake.
+    #[cfg(any(feature = "postgres", feature = "sqlite"))]
+    fn hold_back(&mut self, malformed: &HashMap<&str, i64>) {
+        let held_back = &mut self.held_back;
+        self.events.retain(|event| {
+            let key = event.ordering_key.as_deref();
+            let behind = key
+                .and_then(|key| malformed.get(key))
+                .is_some_and(|first| *first < event.sequence);
+            if behind {
+                held_back.push(event.lease);
+            }
+            !behind
+        });
+    }
 }
 
 /// How one lease ends.
@@ -296,6 +321,58 @@ pub(crate) fn storable(text: &str) -> String {
     text.replace('\0', "\u{fffd}")
 }
 
+/// The store at an address: `postgres://…`, `postgresql://…` and `host=… user=…` are in PostgreSQL,
+/// `sqlite:shop.db` is a SQLite file. Makes sure that the outbox is set up.
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+pub async fn connect(address: &str, table: Table) -> Result<Arc<dyn Store>, StoreError> {
+    match Kind::of(address)? {
+        #[cfg(feature = "postgres")]
+        Kind::Postgres => Ok(Arc::new(postgres::Postgres::connect(address, table).await?)),
+        #[cfg(feature = "sqlite")]
+        Kind::Sqlite => Ok(Arc::new(sqlite::Sqlite::connect(address, table).await?)),
+    }
+}
+
+/// Which database an address is about.
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+pub(crate) enum Kind {
+    #[cfg(feature = "postgres")]
+    Postgres,
+    #[cfg(feature = "sqlite")]
+    Sqlite,
+}
+
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+impl Kind {
+    pub(crate) fn of(address: &str) -> Result<Self, StoreError> {
+        let missing = |feature: &str| {
+            StoreError::Settings(format!(
+                "this is built without the feature `{feature}`, which the database address needs"
+            ))
+        };
+        // The address may hold a password: no more of it is told than its scheme.
+        match address.split_once(':').map(|(scheme, _)| scheme) {
+            #[cfg(feature = "sqlite")]
+            Some("sqlite") => Ok(Self::Sqlite),
+            #[cfg(not(feature = "sqlite"))]
+            Some("sqlite") => Err(missing("sqlite")),
+            #[cfg(feature = "postgres")]
+            Some("postgres" | "postgresql") => Ok(Self::Postgres),
+            #[cfg(feature = "postgres")]
+            _ if address.contains('=') && !address.contains("://") => Ok(Self::Postgres),
+            #[cfg(not(feature = "postgres"))]
+            Some("postgres" | "postgresql") => Err(missing("postgres")),
+            _ => {
+                let _ = missing;
+                Err(StoreError::Settings(
+                    "the database address is not known: write it as postgres://… or sqlite:…"
+                        .to_owned(),
+                ))
+            }
+        }
+    }
+}
+
 /// Why a store did not do as asked.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -312,6 +389,34 @@ pub enum StoreError {
     /// The settings cannot work.
     #[error("{0}")]
     Settings(String),
+    /// Another process relays this file, and only one at a time may.
+    #[error(
+        "{path} is relayed by {by}: only one process at a time can relay a SQLite file. Stop it, or serve all outboxes of the file in one process"
+    )]
+    Taken {
+        /// The database file.
+        path: String,
+        /// Which process it is.
+        by: String,
+    },
+    /// There is no space left. Nothing is lost; trying again helps once there is.
+    #[error("there is no space left for the database: free some, and work goes on by itself")]
+    Full(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The database can be read only.
+    #[error(
+        "the database cannot be written to: make its file and its folder writable for the user that this runs as"
+    )]
+    ReadOnly(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The database may not be opened.
+    #[error(
+        "the database file cannot be opened: check that it is a file, and that the user that this runs as may read and write it and its folder"
+    )]
+    Denied(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The database is damaged, or is none. Nothing was changed.
+    #[error(
+        "the database file is damaged or is no database: stop writing to it, and restore a backup or recover it with `sqlite3 <file> .recover`"
+    )]
+    Corrupt(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
 impl StoreError {
@@ -322,6 +427,11 @@ impl StoreError {
             Self::Refused(_) => "store.refused",
             Self::Schema(error) => error.code(),
             Self::Settings(_) => "store.settings",
+            Self::Taken { .. } => "store.taken",
+            Self::Full(_) => "store.full",
+            Self::ReadOnly(_) => "store.read_only",
+            Self::Denied(_) => "store.denied",
+            Self::Corrupt(_) => "store.corrupt",
         }
     }
 }

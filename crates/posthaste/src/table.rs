@@ -82,7 +82,7 @@ impl Table {
         &self.name
     }
 
-    /// Fills the table into a statement from `sql/`.
+    /// Fills the table into a statement from `sql/postgres/`.
     ///
     /// `{outbox}` is the table, `{outbox:due}` an object of the same schema named
     /// after it, `{name:due}` the same without its schema, `{schema}` the schema,
@@ -91,49 +91,113 @@ impl Table {
         self.render_with(sql, |_| None)
     }
 
-    /// The same, with further placeholders. What is filled in is not looked at again.
+    /// The same, with further placeholders.
     pub(crate) fn render_with(
         &self,
         sql: &str,
         further: impl Fn(&str) -> Option<String>,
     ) -> String {
         let schema = quote(&self.schema);
-        let mut out = String::with_capacity(sql.len() + 256);
-        let mut rest = sql;
-        while let Some(start) = rest.find('{') {
-            out.push_str(&rest[..start]);
-            rest = &rest[start..];
-            let filled = rest.find('}').and_then(|end| {
-                let place = &rest[1..end];
-                let text = match place.split_once(':') {
-                    None => match place {
-                        "outbox" => format!("{schema}.{}", quote(&self.name)),
-                        "schema" => schema.clone(),
-                        "literal" => literal(&self.to_string()),
-                        other => further(other)?,
-                    },
-                    Some(("outbox", suffix)) => {
-                        format!("{schema}.{}", quote(&format!("{}_{suffix}", self.name)))
-                    }
-                    Some(("name", suffix)) => quote(&format!("{}_{suffix}", self.name)),
-                    Some(_) => further(place)?,
-                };
-                Some((text, end))
-            });
-            match filled {
-                Some((text, end)) => {
-                    out.push_str(&text);
-                    rest = &rest[end + 1..];
+        fill(sql, |place| {
+            Some(match place.split_once(':') {
+                None => match place {
+                    "outbox" => format!("{schema}.{}", quote(&self.name)),
+                    "schema" => schema.clone(),
+                    "literal" => literal(&self.to_string()),
+                    other => further(other)?,
+                },
+                Some(("outbox", suffix)) => {
+                    format!("{schema}.{}", quote(&format!("{}_{suffix}", self.name)))
                 }
-                None => {
-                    out.push('{');
-                    rest = &rest[1..];
-                }
+                Some(("name", suffix)) => quote(&format!("{}_{suffix}", self.name)),
+                Some(_) => further(place)?,
+            })
+        })
+    }
+
+    /// The name in a SQLite file, which has no schemas: `orders` of `public` and of `main` is
+    /// `"orders"`, and of any other schema it is the one name `"billing.orders"`.
+    #[cfg(any(feature = "rusqlite", feature = "sqlx-sqlite"))]
+    pub(crate) fn in_sqlite(&self) -> Result<InSqlite, TableError> {
+        let refuse = |why| TableError {
+            name: self.to_string(),
+            why,
+        };
+        if self.schema.contains('.') || self.name.contains('.') {
+            return Err(refuse(
+                "in SQLite neither part has a dot, as schema and table are one name there",
+            ));
+        }
+        let name = match self.schema.as_str() {
+            "public" | "main" => self.name.clone(),
+            schema => format!("{schema}.{}", self.name),
+        };
+        if name.to_ascii_lowercase().starts_with("sqlite_") {
+            return Err(refuse(
+                "SQLite keeps names that begin with sqlite_ for itself",
+            ));
+        }
+        Ok(InSqlite(name))
+    }
+}
+
+/// The name of an outbox in a SQLite file.
+#[cfg(any(feature = "rusqlite", feature = "sqlx-sqlite"))]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct InSqlite(String);
+
+#[cfg(any(feature = "rusqlite", feature = "sqlx-sqlite"))]
+impl InSqlite {
+    /// Microseconds since 1970 by SQLite's clock, in words that old versions understand, too:
+    /// the table's defaults run in whatever SQLite a producer brings along.
+    const NOW: &str = "cast(round((julianday('now') - 2440587.5) * 86400000) as integer) * 1000";
+
+    /// The name itself, or the one of an object that belongs to it.
+    #[cfg(feature = "sqlite")]
+    pub(crate) fn name(&self, suffix: &str) -> String {
+        format!("{}{suffix}", self.0)
+    }
+
+    /// Fills the table into a statement from `sql/sqlite/`.
+    ///
+    /// `{outbox}` is the table, `{outbox:due}` and `{name:due}` are what is named after it,
+    /// `{literal}` is the name as a string, and `{now}` the time.
+    pub(crate) fn render(&self, sql: &str) -> String {
+        fill(sql, |place| match place {
+            "outbox" => Some(quote(&self.0)),
+            "literal" => Some(literal(&self.0)),
+            "now" => Some(Self::NOW.to_owned()),
+            _ => match place.split_once(':')? {
+                ("outbox" | "name", suffix) => Some(quote(&format!("{}_{suffix}", self.0))),
+                _ => None,
+            },
+        })
+    }
+}
+
+/// Fills in what stands in braces. What is filled in is not looked at again.
+fn fill(sql: &str, filling: impl Fn(&str) -> Option<String>) -> String {
+    let mut out = String::with_capacity(sql.len() + 256);
+    let mut rest = sql;
+    while let Some(start) = rest.find('{') {
+        out.push_str(&rest[..start]);
+        rest = &rest[start..];
+        let filled = rest
+            .find('}')
+            .and_then(|end| Some((filling(&rest[1..end])?, end)));
+        match filled {
+            Some((text, end)) => {
+                out.push_str(&text);
+                rest = &rest[end + 1..];
+            }
+            None => {
+                out.push('{');
+                rest = &rest[1..];
             }
         }
-        out.push_str(rest);
-        out
     }
+    out.push_str(rest);
+    out
 }
 
 /// Takes one identifier off the front: what it means, and what follows it.
@@ -270,5 +334,23 @@ mod tests {
         );
         let table = Table::parse("\"it's\"").unwrap();
         assert_eq!(table.render("{literal}"), "'public.\"it''s\"'");
+    }
+
+    // B2
+    #[cfg(any(feature = "rusqlite", feature = "sqlx-sqlite"))]
+    #[test]
+    fn in_sqlite_schema_and_table_are_one_name_that_cannot_be_mistaken() {
+        let name = |text| Table::parse(text).unwrap().in_sqlite();
+        let sql = |text| name(text).unwrap().render("{outbox} {name:due} {literal}");
+        assert_eq!(sql("orders"), "\"orders\" \"orders_due\" 'orders'");
+        assert_eq!(sql("main.orders"), sql("public.orders"));
+        assert_eq!(
+            sql("billing.orders"),
+            "\"billing.orders\" \"billing.orders_due\" 'billing.orders'"
+        );
+        for refused in ["\"a.b\".c", "a.\"b.c\"", "\"a.b\"", "sqlite_orders"] {
+            let error = name(refused).unwrap_err();
+            assert_eq!(error.code(), "outbox.table_invalid", "{refused}");
+        }
     }
 }

@@ -31,9 +31,9 @@ pub(crate) enum Act {
     Reference,
 }
 
-pub(crate) fn run(act: Act, place: &Place) -> Result<(), Failure> {
+pub(crate) fn run(act: &Act, place: &Place) -> Result<(), Failure> {
     match act {
-        Act::Check { file } => check(file.or_else(|| path(place)).as_deref(), place.json),
+        Act::Check { file } => check(file.clone().or_else(|| path(place)).as_deref(), place.json),
         Act::Schema => {
             print(&format!("{:#}\n", config::schema()));
             Ok(())

@@ -8,17 +8,19 @@ mod shop;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use posthaste::store::sqlite::Sqlite;
-use posthaste::{Outbox, Status, Store};
+use posthaste::{Outbox, Store};
 use posthaste_relay::{Relay, Retry};
 use tokio::sync::watch;
 
 use self::courier::Courier;
 use self::ledger::{Ledger, Totals};
 use self::screen::Screen;
+use crate::cli::Place;
 use crate::failure::Failure;
+use crate::time::parse_duration;
 
 const OUTBOX: &str = "orders_outbox";
 /// How often a relay is killed.
@@ -30,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 #[derive(Debug, clap::Args)]
 pub(crate) struct Demo {
     /// Stop after this long, e.g. 10s [default: until Ctrl-C]
-    #[arg(long = "for", value_name = "DURATION", value_parser = crate::time::duration)]
+    #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
     duration: Option<Duration>,
     /// The SQLite file to use, and to keep [default: a temporary one]
     #[arg(long, value_name = "FILE")]
@@ -41,8 +43,15 @@ pub(crate) struct Demo {
 }
 
 /// Plays the demo. It fails if the ledger does not add up.
-pub(crate) async fn run(demo: Demo, json: bool) -> Result<(), Failure> {
-    let scratch = tempfile::tempdir().map_err(Failure::other)?;
+pub(crate) fn run(place: &Place, demo: &Demo) -> Result<(), Failure> {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?
+        .block_on(play(demo, place.json))
+}
+
+async fn play(demo: &Demo, json: bool) -> Result<(), Failure> {
+    let scratch = tempfile::tempdir()?;
     let file = demo.file.clone();
     let file = file.unwrap_or_else(|| scratch.path().join("demo.db"));
     let outbox = Outbox::new(OUTBOX).expect("a plain name");
@@ -69,7 +78,9 @@ pub(crate) async fn run(demo: Demo, json: bool) -> Result<(), Failure> {
     screen.say("the shop closes; what is still in the outbox is delivered");
     let _ = closing.send(true);
     let shop = tokio::task::spawn_blocking(move || shop.join());
-    shop.await.map_err(Failure::other)?.map_err(|_| Failure::Other("the shop broke".into()))??;
+    shop.await
+        .map_err(Failure::other)?
+        .map_err(|_| Failure::Other("the shop broke".into()))??;
     let settled = tokio::time::timeout(PATIENCE, drained(&*store, &ledger)).await;
     relays.abort();
     let totals = Totals::count(&*store, &ledger).await?;
@@ -78,7 +89,9 @@ pub(crate) async fn run(demo: Demo, json: bool) -> Result<(), Failure> {
     match (settled, totals.problem()) {
         (Ok(()), None) => Ok(()),
         (_, Some(problem)) => Err(Failure::Other(problem)),
-        (Err(_), None) => Err(Failure::Other(format!("not everything arrived within {PATIENCE:?}"))),
+        (Err(_), None) => Err(Failure::Other(format!(
+            "not everything arrived within {PATIENCE:?}"
+        ))),
     }
 }
 

@@ -88,9 +88,7 @@ async fn apply(outbox: &Outbox) -> Result<Done, Failure> {
     let (address, table) = (&outbox.database.url, &outbox.table);
     let changed = schema::check_at(address, table).await.is_err();
     let version = schema::apply_at(address, table).await?;
-    if outbox.database.is_postgres() {
-        schema::notify_at(address, table, outbox.notify).await?;
-    }
+    schema::notify_at(address, table, outbox.notify).await?;
     Ok(Done {
         table: table.to_string(),
         version,

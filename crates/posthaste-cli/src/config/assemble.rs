@@ -137,12 +137,13 @@ fn outbox(
         topics,
         tenant_id,
     };
+    let relay = relay(values, &path)?;
     let settings = Settings {
         ordering,
         mode,
         scope,
         cleaning: cleaning(values, &path)?,
-        ..retry(values, &path, relay(values, &path)?)?
+        ..retry(values, &path, relay)?
     };
     let routes = routes(values, &path, &settings, sinks);
     Some(Outbox {

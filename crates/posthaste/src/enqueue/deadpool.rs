@@ -8,8 +8,8 @@ use super::{EnqueueError, Receipt, Statement, Transaction};
 impl Transaction for &PoolTransaction<'_> {
     async fn run(self, statement: Statement<'_>) -> Result<Vec<Receipt>, EnqueueError> {
         let (sql, values) = match statement {
-            Statement::One { sql, row } => (sql, one(row)),
-            Statement::Many { sql, rows } => (sql, many(rows)),
+            Statement::One { sql, row, .. } => (sql, one(row)),
+            Statement::Many { sql, rows, .. } => (sql, many(rows)),
         };
         let prepared = self
             .prepare_cached(sql)

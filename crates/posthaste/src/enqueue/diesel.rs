@@ -52,8 +52,8 @@ impl Transaction for &mut AsyncPgConnection {
     async fn run(self, statement: Statement<'_>) -> Result<Vec<Receipt>, EnqueueError> {
         in_transaction(self)?;
         let answers: Vec<Answer> = match statement {
-            Statement::One { sql, row } => bind!(sql, row, One).load(self).await,
-            Statement::Many { sql, rows } => bind!(sql, rows, Many).load(self).await,
+            Statement::One { sql, row, .. } => bind!(sql, row, One).load(self).await,
+            Statement::Many { sql, rows, .. } => bind!(sql, rows, Many).load(self).await,
         }
         .map_err(EnqueueError::database)?;
         let receipt = |answer: Answer| Receipt {

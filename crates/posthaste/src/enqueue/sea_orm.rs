@@ -13,8 +13,8 @@ use super::{EnqueueError, Receipt, Row, Rows, Statement, Transaction};
 impl Transaction for &DatabaseTransaction {
     async fn run(self, statement: Statement<'_>) -> Result<Vec<Receipt>, EnqueueError> {
         let (sql, values) = match statement {
-            Statement::One { sql, row } => (sql, one(row)),
-            Statement::Many { sql, rows } => (sql, many(rows)),
+            Statement::One { sql, row, .. } => (sql, one(row)),
+            Statement::Many { sql, rows, .. } => (sql, many(rows)),
         };
         let statement = prepared(self.get_database_backend(), sql, values)?;
         let rows = self.query_all_raw(statement).await;

@@ -33,8 +33,8 @@ macro_rules! bind {
 impl Transaction for &mut sqlx::Transaction<'_, Postgres> {
     async fn run(self, statement: Statement<'_>) -> Result<Vec<Receipt>, EnqueueError> {
         let query = match statement {
-            Statement::One { sql, row } => bind!(sql, row),
-            Statement::Many { sql, rows } => bind!(sql, rows),
+            Statement::One { sql, row, .. } => bind!(sql, row),
+            Statement::Many { sql, rows, .. } => bind!(sql, rows),
         };
         let rows = query.fetch_all(&mut **self).await;
         rows.and_then(|rows| rows.iter().map(receipt).collect())

@@ -105,8 +105,8 @@ pub(super) fn typed_texts<'t>(texts: &'t [&str]) -> Vec<(&'t (dyn ToSql + Sync),
 
 fn typed(statement: Statement<'_>) -> (&str, Vec<(&(dyn ToSql + Sync), Type)>) {
     let (sql, values, types) = match statement {
-        Statement::One { sql, row } => (sql, one(row), ONE),
-        Statement::Many { sql, rows } => (sql, many(rows), MANY),
+        Statement::One { sql, row, .. } => (sql, one(row), ONE),
+        Statement::Many { sql, rows, .. } => (sql, many(rows), MANY),
     };
     (sql, values.into_iter().zip(types).collect())
 }
@@ -175,14 +175,16 @@ impl Outbox {
     pub async fn prepare(&self, client: &Client) -> Result<Prepared, EnqueueError> {
         let prepare = async |sql: &String, types: &[Type]| {
             let prepared = client.prepare_typed(sql, types).await;
-            Ok((sql.clone(), prepared.map_err(EnqueueError::database)?))
+            let prepared = prepared.map_err(EnqueueError::database);
+            prepared.map(|prepared| (sql.clone(), prepared))
         };
+        let sql = self.0.statements.postgres(self.table());
         Ok(Prepared {
             statements: [
-                prepare(&self.0.enqueue, &ONE).await?,
-                prepare(&self.0.enqueue_once, &ONE).await?,
-                prepare(&self.0.enqueue_all, &MANY).await?,
-                prepare(&self.0.enqueue_all_once, &MANY).await?,
+                prepare(&sql.enqueue, &ONE).await?,
+                prepare(&sql.enqueue_once, &ONE).await?,
+                prepare(&sql.enqueue_all, &MANY).await?,
+                prepare(&sql.enqueue_all_once, &MANY).await?,
             ],
         })
     }
@@ -201,8 +203,8 @@ impl Prepared {
 impl Transaction for PreparedTransaction<'_, '_> {
     async fn run(self, statement: Statement<'_>) -> Result<Vec<Receipt>, EnqueueError> {
         let (sql, values) = match statement {
-            Statement::One { sql, row } => (sql, one(row)),
-            Statement::Many { sql, rows } => (sql, many(rows)),
+            Statement::One { sql, row, .. } => (sql, one(row)),
+            Statement::Many { sql, rows, .. } => (sql, many(rows)),
         };
         let prepared = self
             .prepared

@@ -50,10 +50,6 @@ pub async fn notify(client: &mut Client, table: &Table, on: bool) -> Result<(), 
 }
 
 impl Structure {
-    fn version(&self) -> i32 {
-        self.migrations.last().map_or(0, |last| last.version)
-    }
-
     async fn apply(&self, client: &mut Client, table: &Table) -> Result<i32, SchemaError> {
         let failed = |error| database(table, error);
         let transaction = client.transaction().await.map_err(failed)?;
@@ -91,18 +87,8 @@ impl Structure {
             });
         }
         let applied = self.applied(client, table).await?;
-        let found = self.migrations[..applied].last();
-        match found {
-            None => Err(SchemaError::Missing {
-                table: table.to_string(),
-            }),
-            Some(found) if found.version < self.version() => Err(SchemaError::Older {
-                table: table.to_string(),
-                found: found.version,
-                needed: self.version(),
-            }),
-            Some(_) => self.complete(client, table).await,
-        }
+        self.up_to_date(&table.to_string(), applied)?;
+        self.complete(client, table).await
     }
 
     /// How many of our migrations were applied, having made sure that they are ours.
@@ -118,23 +104,8 @@ impl Structure {
             .query(&sql, &[])
             .await
             .map_err(|error| database(table, error))?;
-        for (place, row) in rows.iter().enumerate() {
-            let version: i32 = row.get(0);
-            let Some(migration) = self.migrations.get(place) else {
-                return Err(SchemaError::Newer {
-                    table: table.to_string(),
-                    found: rows.last().map_or(version, |last| last.get(0)),
-                    known: self.version(),
-                });
-            };
-            if migration.version != version || migration.checksum() != row.get::<_, String>(1) {
-                return Err(SchemaError::Changed {
-                    table: table.to_string(),
-                    version,
-                });
-            }
-        }
-        Ok(rows.len())
+        let applied: Vec<(i32, String)> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
+        self.recognise(&table.to_string(), &applied)
     }
 
     /// Every table, index, function and constraint that the migrations name is there and valid.

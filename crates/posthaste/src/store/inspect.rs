@@ -73,7 +73,7 @@ impl Filter {
     }
 
     /// Whether a text holds NUL: no event does, and a database may refuse to be asked for it.
-    #[cfg(feature = "postgres")]
+    #[cfg(any(feature = "postgres", feature = "sqlite"))]
     pub(super) fn matches_nothing(&self) -> bool {
         let texts = [
             &self.scope.namespace,

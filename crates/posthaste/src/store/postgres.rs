@@ -5,7 +5,7 @@
 )]
 
 mod claim;
-mod connect;
+pub(crate) mod connect;
 mod decode;
 mod examine;
 mod held;
@@ -14,19 +14,17 @@ mod operate;
 mod presence;
 mod settle;
 
-use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::sync::{Mutex, Notify};
-use tokio_postgres::Config;
 use uuid::Uuid;
 
-use self::claim::Cursors;
 use self::held::Held;
 use self::link::Link;
 use self::presence::Standing;
+use super::cursors::Cursors;
 use super::{
     Act, Audit, Claim, Claimed, Clean, Content, Filter, Finding, Mark, Scope, Settled, Settlement,
     Stats, Store, StoreError,
@@ -88,19 +86,7 @@ impl Postgres {
     /// Connects to the database at this address (`postgres://…` or `host=… user=…`), and
     /// makes sure that the outbox is set up.
     pub async fn connect(address: &str, table: Table) -> Result<Self, StoreError> {
-        let mut config = Config::from_str(address)
-            // The address may hold a password: say what is wrong, not what was given.
-            .map_err(|error| {
-                StoreError::Settings(format!("the database address is not valid: {error}"))
-            })?;
-        if config.get_application_name().is_none() {
-            config.application_name("posthaste");
-        }
-        if config.get_connect_timeout().is_none() {
-            config.connect_timeout(Duration::from_secs(5));
-        }
-        config.keepalives_idle(Duration::from_secs(10));
-        config.tcp_user_timeout(Duration::from_secs(20));
+        let config = connect::config(address)?;
         let connector = connect::connector()?;
         let woken = Arc::new(Notify::new());
         let wakes: Arc<str> = table.to_string().into();

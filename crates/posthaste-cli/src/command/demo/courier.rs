@@ -33,7 +33,9 @@ impl Courier {
         let into_round = self.started.elapsed().as_secs_f64() % ROUND.as_secs_f64();
         let away = into_round > (ROUND - AWAY).as_secs_f64();
         match (self.away.swap(away, Ordering::Relaxed), away) {
-            (false, true) => self.ledger.note("the courier is away: events wait, and no attempt is spent"),
+            (false, true) => self
+                .ledger
+                .note("the courier is away: events wait, and no attempt is spent"),
             (true, false) => self.ledger.note("the courier is back"),
             _ => {}
         }
@@ -47,7 +49,8 @@ impl Sink for Courier {
         if self.is_away() {
             return Outcome::Unavailable("the courier is away".into());
         }
-        tokio::time::sleep(Duration::from_millis(5).mul_f64(1.0 + 7.0 * rand::random::<f64>())).await;
+        tokio::time::sleep(Duration::from_millis(5).mul_f64(1.0 + 7.0 * rand::random::<f64>()))
+            .await;
         let item = event.headers.get("item").map_or("", String::as_str);
         let outcome = match item {
             "anvil" => Outcome::Reject("too heavy for any courier".into()),

@@ -53,7 +53,9 @@ impl Ledger {
 
     pub(super) fn rolled_back(&self, event: Uuid, item: &str) {
         self.pages().rolled_back.insert(event);
-        self.note(&format!("a card is declined: the order of a {item} is rolled back, and its event with it"));
+        self.note(&format!(
+            "a card is declined: the order of a {item} is rolled back, and its event with it"
+        ));
     }
 
     /// The courier tried to deliver.
@@ -67,8 +69,12 @@ impl Ledger {
                 *times += 1;
                 match (*times, event.attempts) {
                     (1, 1) => None,
-                    (1, attempts) => Some(format!("order {order} ({item}) is delivered at attempt {attempts}")),
-                    _ => Some(format!("order {order} ({item}) comes again, with the same id: a relay was killed before it could settle")),
+                    (1, attempts) => Some(format!(
+                        "order {order} ({item}) is delivered at attempt {attempts}"
+                    )),
+                    _ => Some(format!(
+                        "order {order} ({item}) comes again, with the same id: a relay was killed before it could settle"
+                    )),
                 }
             }
             Outcome::Reject(why) => {
@@ -117,7 +123,12 @@ impl Totals {
     pub(super) async fn count(store: &dyn Store, ledger: &Ledger) -> Result<Self, Failure> {
         let (committed, rolled_back, delivered, retries) = {
             let pages = ledger.pages();
-            (pages.committed.clone(), pages.rolled_back.clone(), pages.delivered.clone(), pages.retries)
+            (
+                pages.committed.clone(),
+                pages.rolled_back.clone(),
+                pages.delivered.clone(),
+                pages.retries,
+            )
         };
         let mut totals = Self {
             committed: committed.len(),
@@ -128,7 +139,10 @@ impl Totals {
             dead: 0,
             pending: 0,
             lost: 0,
-            made_up: delivered.keys().filter(|event| !committed.contains(event)).count(),
+            made_up: delivered
+                .keys()
+                .filter(|event| !committed.contains(event))
+                .count(),
         };
         for event in &committed {
             let status = store.show(*event).await?.map(|record| record.status);
@@ -153,12 +167,23 @@ impl Totals {
         if self.lost > 0 || accounted != self.committed {
             return Some(format!("{} committed events are lost", self.lost));
         }
-        (self.made_up > 0).then(|| format!("{} events came that were never committed", self.made_up))
+        (self.made_up > 0)
+            .then(|| format!("{} events came that were never committed", self.made_up))
     }
 
     pub(super) fn print(&self, json: bool, file: Option<&Path>) {
         if json {
-            let Self { committed, rolled_back, delivered, again, retries, dead, pending, lost, made_up } = self;
+            let Self {
+                committed,
+                rolled_back,
+                delivered,
+                again,
+                retries,
+                dead,
+                pending,
+                lost,
+                made_up,
+            } = self;
             println!(
                 "{}",
                 serde_json::json!({
@@ -169,16 +194,32 @@ impl Totals {
             );
             return;
         }
-        println!("committed    {:>6}  orders, each with its event", self.committed);
-        println!("rolled back  {:>6}  orders, and no event of theirs was ever there", self.rolled_back);
-        println!("delivered    {:>6}  ({} attempts failed; {} came twice, as relays were killed)", self.delivered, self.retries, self.again);
+        println!(
+            "committed    {:>6}  orders, each with its event",
+            self.committed
+        );
+        println!(
+            "rolled back  {:>6}  orders, and no event of theirs was ever there",
+            self.rolled_back
+        );
+        println!(
+            "delivered    {:>6}  ({} attempts failed; {} came twice, as relays were killed)",
+            self.delivered, self.retries, self.again
+        );
         println!("dead         {:>6}  each with its reason", self.dead);
         println!("pending      {:>6}", self.pending);
         if self.problem().is_none() {
-            println!("\nNothing was lost and nothing was made up: {} = {} + {} + {}.", self.committed, self.delivered, self.dead, self.pending);
+            println!(
+                "\nNothing was lost and nothing was made up: {} = {} + {} + {}.",
+                self.committed, self.delivered, self.dead, self.pending
+            );
         }
         if let Some(file) = file {
-            println!("Look at it with: posthaste --database sqlite:{} --table {} dead", file.display(), super::OUTBOX);
+            println!(
+                "Look at it with: posthaste --database sqlite:{} --table {} dead",
+                file.display(),
+                super::OUTBOX
+            );
         }
     }
 }

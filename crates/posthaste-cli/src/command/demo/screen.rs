@@ -22,7 +22,10 @@ impl Screen {
         if json {
             return Self { ledger, end: None };
         }
-        println!("Posthaste demo on sqlite:{} (Ctrl-C ends it)\n", file.display());
+        println!(
+            "Posthaste demo on sqlite:{} (Ctrl-C ends it)\n",
+            file.display()
+        );
         let (end, ended) = mpsc::channel();
         let shown = ledger.clone();
         let terminal = std::io::stdout().is_terminal();
@@ -30,7 +33,10 @@ impl Screen {
             true => live(&shown, &ended),
             false => plain(&shown, &ended),
         });
-        Self { ledger, end: Some((end, thread)) }
+        Self {
+            ledger,
+            end: Some((end, thread)),
+        }
     }
 
     pub(super) fn say(&self, news: &str) {
@@ -90,7 +96,10 @@ fn plain(ledger: &Ledger, ended: &mpsc::Receiver<()>) {
             println!("{news}");
         }
         let [orders, waiting, deliveries] = lines(&pages, ledger.seconds());
-        println!("{:6.1} s  shop: {orders}; outbox: {waiting}; courier: {deliveries}", ledger.seconds());
+        println!(
+            "{:6.1} s  shop: {orders}; outbox: {waiting}; courier: {deliveries}",
+            ledger.seconds()
+        );
         if !more {
             println!();
             return;

@@ -14,10 +14,10 @@ use uuid::Uuid;
 use super::ledger::Ledger;
 use crate::failure::Failure;
 
-const ORDERS: &str =
-    "create table if not exists orders (number integer primary key, item text not null, paid integer not null)";
+const ORDERS: &str = "create table if not exists orders (number integer primary key, item text not null, paid integer not null)";
 const ITEMS: [&str; 12] = [
-    "book", "lamp", "chair", "kettle", "globe", "radio", "clock", "teapot", "mirror", "carpet", "vase", "anvil",
+    "book", "lamp", "chair", "kettle", "globe", "radio", "clock", "teapot", "mirror", "carpet",
+    "vase", "anvil",
 ];
 
 /// Makes the shop's own table and the outbox in one file.
@@ -63,18 +63,27 @@ pub(super) fn open(
 /// The order and its event, in the same transaction.
 fn order(transaction: &Transaction<'_>, outbox: &Outbox, item: &str) -> Result<Uuid, Failure> {
     let insert = "insert into orders (item, paid) values (?, 1)";
-    transaction.execute(insert, [item]).map_err(Failure::other)?;
+    transaction
+        .execute(insert, [item])
+        .map_err(Failure::other)?;
     let number = transaction.last_insert_rowid();
-    let message = Message::json("shop.order.placed.v1", &json!({"order": number, "item": item}))
-        .map_err(Failure::other)?
-        .aggregate("Order", number.to_string())
-        .header("item", item);
-    let receipt = outbox.enqueue_sync(transaction, &message).map_err(Failure::other)?;
+    let message = Message::json(
+        "shop.order.placed.v1",
+        &json!({"order": number, "item": item}),
+    )
+    .map_err(Failure::other)?
+    .aggregate("Order", number.to_string())
+    .header("item", item);
+    let receipt = outbox
+        .enqueue_sync(transaction, &message)
+        .map_err(Failure::other)?;
     Ok(receipt.id)
 }
 
 fn connect(file: &Path) -> Result<Connection, Failure> {
     let connection = Connection::open(file).map_err(Failure::other)?;
-    connection.busy_timeout(Duration::from_secs(10)).map_err(Failure::other)?;
+    connection
+        .busy_timeout(Duration::from_secs(10))
+        .map_err(Failure::other)?;
     Ok(connection)
 }

@@ -1,6 +1,7 @@
 //! Claim: lease due events, and remember where to go on.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::MutexGuard;
 
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -8,41 +9,11 @@ use uuid::Uuid;
 
 use super::decode::{self, Timestamp};
 use super::{Postgres, topics};
+use crate::store::cursors::{Cursor, Cursors};
 use crate::store::{Claim, Claimed, OnFailure, Ordering, Reach, Store, StoreError};
 
-/// At the end of the due events, look again at this much, in microseconds: commits do not come in
-/// the order of their times.
-const SLACK: i64 = 100_000;
 /// With ordering by key, how many due events to look at for each one that is wanted.
 const LOOK: u32 = 4;
-
-/// Where claims go on from.
-#[derive(Clone, Copy)]
-pub(super) struct Cursors {
-    /// Where the last claim ended.
-    onward: Cursor,
-    /// The furthest that any claim has seen.
-    latest: Cursor,
-    /// Whether going onward came to the end. With order by key only then does it start over:
-    /// a line of waiting events may be longer than what one claim looks at.
-    at_end: bool,
-}
-
-/// A place among the due events.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Cursor(Timestamp, i64);
-
-const START: Cursor = Cursor(Timestamp(i64::MIN), 0);
-
-impl Default for Cursors {
-    fn default() -> Self {
-        Self {
-            onward: START,
-            latest: START,
-            at_end: true,
-        }
-    }
-}
 
 impl Postgres {
     /// Claims as the owner that others know.
@@ -74,7 +45,8 @@ impl Postgres {
             Reach::Oldest => gone,
             Reach::Onward | Reach::Latest => Vec::new(),
         };
-        let from = self.from(claim.reach);
+        let from = self.cursors().from(claim.reach);
+        let from = (Timestamp(from.0), from.1);
         let limit = i64::from(claim.limit);
         let lease = claim.lease.as_secs_f64();
         let max_attempts = i32::try_from(claim.max_attempts).unwrap_or(i32::MAX);
@@ -95,7 +67,8 @@ impl Postgres {
         let Ordering::Key(on_failure) = claim.ordering else {
             let rows = self.claim.query("claim", &self.sql.claim, &params).await?;
             let more = rows.len() as i64 >= limit;
-            self.move_cursors(claim, rows.iter().map(place).max(), more);
+            let last = rows.iter().map(place).max();
+            self.cursors().ended(claim, last, more);
             return Ok(self.claimed(&rows, owner, more));
         };
         let look = limit * i64::from(LOOK);
@@ -112,7 +85,7 @@ impl Postgres {
         let looked_at: i64 = rows.first().map_or(0, |row| row.get("looked_at"));
         let last_seen = rows.first().and_then(|row| {
             let at: Option<Timestamp> = row.get("last_at");
-            Some(Cursor(at?, row.get("last_sequence")))
+            Some(Cursor(at?.0, row.get("last_sequence")))
         });
         rows.retain(decode::is_event);
         let full = rows.len() as i64 >= limit;
@@ -121,7 +94,7 @@ impl Postgres {
             true => rows.iter().map(place).max(),
             false => last_seen,
         };
-        self.move_cursors(claim, last, more);
+        self.cursors().ended(claim, last, more);
         let mut claimed = self.claimed(&rows, owner, more);
         // Within a key the sequence decides, also over which was due first after a retry.
         claimed.events.sort_by_key(|event| event.sequence);
@@ -131,39 +104,8 @@ impl Postgres {
         Ok(claimed)
     }
 
-    /// Where a claim looks from.
-    fn from(&self, reach: Reach) -> Cursor {
-        let cursors = self.cursors.lock().expect("not poisoned");
-        match reach {
-            Reach::Oldest => START,
-            Reach::Onward => cursors.onward,
-            Reach::Latest => cursors.latest,
-        }
-    }
-
-    /// Remembers where a claim ended: further on while there is more, and a little way back
-    /// at the end, for those that commit late.
-    fn move_cursors(&self, claim: &Claim, last: Option<Cursor>, more: bool) {
-        let mut cursors = self.cursors.lock().expect("not poisoned");
-        let onward = match claim.reach {
-            Reach::Oldest => claim.ordering == Ordering::None || cursors.at_end || !more,
-            Reach::Onward => true,
-            Reach::Latest => false,
-        };
-        if onward {
-            cursors.at_end = !more;
-        }
-        let Some(Cursor(at, sequence)) = last else {
-            return;
-        };
-        let ended = match more {
-            true => Cursor(at, sequence),
-            false => Cursor(Timestamp(at.0.saturating_sub(SLACK)), 0),
-        };
-        cursors.latest = cursors.latest.max(ended);
-        if onward {
-            cursors.onward = ended;
-        }
+    fn cursors(&self) -> MutexGuard<'_, Cursors> {
+        self.cursors.lock().expect("not poisoned")
     }
 
     fn claimed(&self, rows: &[Row], owner: Uuid, more: bool) -> Claimed {
@@ -191,7 +133,7 @@ impl Postgres {
 
 fn place(row: &Row) -> Cursor {
     let (at, sequence) = decode::place(row);
-    Cursor(at, sequence)
+    Cursor(at.0, sequence)
 }
 
 /// Sets apart what comes after a malformed event in its key: it must not overtake.
@@ -209,15 +151,5 @@ fn hold_back(claimed: &mut Claimed, rows: &[Row]) {
             *first = sequence.min(*first);
         }
     }
-    let held_back = &mut claimed.held_back;
-    claimed.events.retain(|event| {
-        let key = event.ordering_key.as_deref();
-        let behind = key
-            .and_then(|key| first.get(key))
-            .is_some_and(|first| *first < event.sequence);
-        if behind {
-            held_back.push(event.lease);
-        }
-        !behind
-    });
+    claimed.hold_back(&first);
 }

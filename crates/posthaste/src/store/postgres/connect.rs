@@ -1,5 +1,8 @@
 //! Opening a connection to PostgreSQL, with TLS where the address asks for it.
 
+use std::str::FromStr;
+use std::time::Duration;
+
 use tokio_postgres::{Client, Config, Connection, Socket};
 #[cfg(not(feature = "tls"))]
 use tokio_postgres::{NoTls, config::SslMode};
@@ -16,6 +19,35 @@ pub(super) type Connector = NoTls;
 type Stream = <Connector as tokio_postgres::tls::MakeTlsConnect<Socket>>::Stream;
 #[cfg(not(feature = "tls"))]
 type Stream = tokio_postgres::tls::NoTlsStream;
+
+/// What an address says, with what it leaves open.
+pub(super) fn config(address: &str) -> Result<Config, StoreError> {
+    let mut config = Config::from_str(address)
+        // The address may hold a password: say what is wrong, not what was given.
+        .map_err(|error| {
+            StoreError::Settings(format!("the database address is not valid: {error}"))
+        })?;
+    if config.get_application_name().is_none() {
+        config.application_name("posthaste");
+    }
+    if config.get_connect_timeout().is_none() {
+        config.connect_timeout(Duration::from_secs(5));
+    }
+    config.keepalives_idle(Duration::from_secs(10));
+    config.tcp_user_timeout(Duration::from_secs(20));
+    Ok(config)
+}
+
+/// A connection of its own, for what is done once, such as migrations.
+pub(crate) async fn client(address: &str) -> Result<Client, StoreError> {
+    let (client, connection) = open(&config(address)?, &connector()?).await?;
+    tokio::spawn(async move {
+        if let Err(error) = connection.await {
+            tracing::debug!(%error, "a connection ended");
+        }
+    });
+    Ok(client)
+}
 
 /// Trusts what the system trusts.
 #[cfg(feature = "tls")]

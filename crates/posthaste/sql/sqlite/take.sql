@@ -1,0 +1,18 @@
+-- take: lease events, if they can still be leased; what has no attempt left dies.
+-- ?1 now, ?2 sequences, ?3 lease in microseconds, ?4 owner, ?5 max attempts, ?6 owners that are gone.
+update {outbox}
+set status      = case when attempts < ?5 then 'processing' else 'dead' end,
+    attempts    = case when attempts < ?5 then attempts + 1 else attempts end,
+    lease_owner = case when attempts < ?5 then ?4 end,
+    lease_until = case when attempts < ?5 then ?1 + ?3 end,
+    lease_epoch = min(lease_epoch, 9223372036854775806) + 1,
+    dead_at     = case when attempts < ?5 then null else ?1 end,
+    dead_reason = case when attempts < ?5 then null when lease_owner is null then 'exhausted' else 'crashed' end,
+    updated_at  = ?1
+where sequence in (select value from json_each(?2))
+  and delivered_at is null and dead_at is null
+  and (lease_owner is null or lease_until < ?1 or lease_owner in (select value from json_each(?6)))
+returning
+  id, sequence, namespace, topic, tenant_id, aggregate_type, aggregate_id, event_type, ordering_key, dedupe_key,
+  headers, content_type, payload, payload_bytes, traceparent, tracestate, attempts, created_at, next_attempt_at,
+  lease_epoch, dead_reason

@@ -1,0 +1,108 @@
+//! Enqueue with sqlx on SQLite.
+
+use sqlx::sqlite::{Sqlite, SqliteRow};
+use sqlx::{AssertSqlSafe, Row as _, SqliteConnection};
+
+use super::sqlite::{Answer, all_new, id, parameter, some_new};
+use super::{Database, EnqueueError, Receipt, Row, Rows, Statement, Transaction};
+
+impl Transaction for &mut sqlx::Transaction<'_, Sqlite> {
+    fn database(&self) -> Database {
+        Database::Sqlite
+    }
+
+    async fn run(self, statement: Statement<'_>) -> Result<Vec<Receipt>, EnqueueError> {
+        match statement {
+            Statement::One { sql, existing, row } => one(self, sql, existing, row).await,
+            Statement::Many {
+                sql,
+                existing,
+                rows,
+            } => many(self, sql, existing, rows).await,
+        }
+    }
+
+    async fn execute(self, sql: &str, texts: &[&str]) -> Result<u64, EnqueueError> {
+        let query = sqlx::query(AssertSqlSafe(sql));
+        let query = texts.iter().fold(query, |query, text| query.bind(*text));
+        let done = query.execute(&mut **self).await;
+        done.map(|done| done.rows_affected())
+            .map_err(EnqueueError::database)
+    }
+}
+
+async fn one(
+    connection: &mut SqliteConnection,
+    sql: &str,
+    existing: Option<&str>,
+    row: &Row,
+) -> Result<Vec<Receipt>, EnqueueError> {
+    // Safe, here and below: the text is one of ours, and its table is quoted.
+    let query = sqlx::query(AssertSqlSafe(sql))
+        .bind(row.id.to_string())
+        .bind(&row.namespace)
+        .bind(&row.topic)
+        .bind(row.tenant_id.map(|tenant| tenant.to_string()))
+        .bind(&row.aggregate_type)
+        .bind(&row.aggregate_id)
+        .bind(&row.event_type)
+        .bind(&row.ordering_key)
+        .bind(&row.dedupe_key)
+        .bind(&row.headers)
+        .bind(&row.content_type)
+        .bind(&row.payload)
+        .bind(&row.payload_bytes)
+        .bind(row.delay)
+        .bind(row.due)
+        .bind(&row.traceparent)
+        .bind(&row.tracestate);
+    let receipt = |new| {
+        move |(id, sequence): &Answer| Receipt {
+            id: *id,
+            sequence: *sequence,
+            new,
+        }
+    };
+    let inserted = answers(query.fetch_all(&mut *connection).await)?;
+    match existing {
+        Some(existing) if inserted.is_empty() => {
+            let query = sqlx::query(AssertSqlSafe(existing))
+                .bind(row.id.to_string())
+                .bind(&row.namespace)
+                .bind(&row.topic)
+                .bind(&row.dedupe_key);
+            let met = answers(query.fetch_all(&mut *connection).await)?;
+            Ok(met.iter().map(receipt(false)).collect())
+        }
+        _ => Ok(inserted.iter().map(receipt(true)).collect()),
+    }
+}
+
+async fn many(
+    connection: &mut SqliteConnection,
+    sql: &str,
+    existing: Option<&str>,
+    rows: &Rows,
+) -> Result<Vec<Receipt>, EnqueueError> {
+    let messages = parameter(rows);
+    let query = sqlx::query(AssertSqlSafe(sql)).bind(&messages);
+    let inserted = answers(query.fetch_all(&mut *connection).await)?;
+    let Some(existing) = existing else {
+        return Ok(all_new(rows, &inserted));
+    };
+    let query = sqlx::query(AssertSqlSafe(existing)).bind(&messages);
+    let found = answers(query.fetch_all(&mut *connection).await)?;
+    Ok(some_new(rows, &inserted, &found))
+}
+
+fn answers(rows: Result<Vec<SqliteRow>, sqlx::Error>) -> Result<Vec<Answer>, EnqueueError> {
+    let answer = |row: &SqliteRow| {
+        let text: &str = row.try_get(0).map_err(EnqueueError::database)?;
+        let sequence = row.try_get(1).map_err(EnqueueError::database)?;
+        Ok((id(text)?, sequence))
+    };
+    rows.map_err(EnqueueError::database)?
+        .iter()
+        .map(answer)
+        .collect()
+}

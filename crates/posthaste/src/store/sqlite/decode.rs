@@ -1,0 +1,253 @@
+//! Rows into events. A row that is no event is set aside; it never costs its neighbours.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use rusqlite::Row;
+use rusqlite::types::ValueRef;
+use uuid::Uuid;
+
+use crate::event::{DeadReason, Event, Lease, Record, Status};
+use crate::message::TraceContext;
+use crate::store::cursors::Cursor;
+use crate::store::{Audit, Content};
+use crate::table::Table;
+
+/// The time in microseconds since 1970. It is the clock that SQLite itself asks; only that
+/// SQLite's functions tell no more than milliseconds.
+pub(super) fn now() -> i64 {
+    micros(SystemTime::now())
+}
+
+/// The microsecond that a time lies in.
+pub(super) fn micros(time: SystemTime) -> i64 {
+    let micros = |distance: Duration| i64::try_from(distance.as_micros()).unwrap_or(i64::MAX);
+    match time.duration_since(UNIX_EPOCH) {
+        Ok(after) => micros(after),
+        Err(before) => -micros(before.duration()),
+    }
+}
+
+/// A length in microseconds, at most what can be added to any time that makes sense.
+pub(super) fn length(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros())
+        .unwrap_or(i64::MAX)
+        .min(i64::MAX / 4)
+}
+
+fn system_time(micros: i64) -> SystemTime {
+    let distance = Duration::from_micros(micros.unsigned_abs());
+    let time = match micros < 0 {
+        true => UNIX_EPOCH.checked_sub(distance),
+        false => UNIX_EPOCH.checked_add(distance),
+    };
+    time.unwrap_or(UNIX_EPOCH)
+}
+
+/// One row of `take.sql`.
+pub(super) struct Taken {
+    pub(super) place: Cursor,
+    pub(super) key: Option<String>,
+    pub(super) got: Got,
+}
+
+pub(super) enum Got {
+    Event(Box<Event>),
+    Malformed(Lease, String),
+    Died(String, DeadReason),
+}
+
+/// Where the columns of `take.sql` are. By number, as there are many rows.
+mod column {
+    pub(super) const ID: usize = 0;
+    pub(super) const SEQUENCE: usize = 1;
+    pub(super) const NAMESPACE: usize = 2;
+    pub(super) const TOPIC: usize = 3;
+    pub(super) const TENANT_ID: usize = 4;
+    pub(super) const AGGREGATE_TYPE: usize = 5;
+    pub(super) const AGGREGATE_ID: usize = 6;
+    pub(super) const EVENT_TYPE: usize = 7;
+    pub(super) const ORDERING_KEY: usize = 8;
+    pub(super) const DEDUPE_KEY: usize = 9;
+    pub(super) const HEADERS: usize = 10;
+    pub(super) const CONTENT_TYPE: usize = 11;
+    pub(super) const PAYLOAD: usize = 12;
+    pub(super) const PAYLOAD_BYTES: usize = 13;
+    pub(super) const TRACEPARENT: usize = 14;
+    pub(super) const TRACESTATE: usize = 15;
+    pub(super) const ATTEMPTS: usize = 16;
+    pub(super) const CREATED_AT: usize = 17;
+    pub(super) const NEXT_ATTEMPT_AT: usize = 18;
+    pub(super) const LEASE_EPOCH: usize = 19;
+    pub(super) const DEAD_REASON: usize = 20;
+}
+
+pub(super) fn taken(
+    row: &Row<'_>,
+    table: &Arc<Table>,
+    owner: Uuid,
+    now: i64,
+) -> rusqlite::Result<Taken> {
+    let sequence = row.get(column::SEQUENCE)?;
+    let lease = Lease {
+        id: id(row, column::ID)?,
+        owner,
+        epoch: row.get(column::LEASE_EPOCH)?,
+    };
+    let got = match reason(maybe_shown(row, column::DEAD_REASON)?) {
+        Some(reason) => Got::Died(shown(row, column::TOPIC)?, reason),
+        None => match event(row, table, lease, now) {
+            Ok(event) => Got::Event(Box::new(event)),
+            Err(why) => Got::Malformed(lease, why),
+        },
+    };
+    Ok(Taken {
+        place: Cursor(row.get(column::NEXT_ATTEMPT_AT)?, sequence),
+        key: maybe_shown(row, column::ORDERING_KEY)?,
+        got,
+    })
+}
+
+fn event(row: &Row<'_>, table: &Arc<Table>, lease: Lease, now: i64) -> Result<Event, String> {
+    let headers = match bytes(row, column::HEADERS).map_err(unreadable)? {
+        b"{}" => BTreeMap::new(),
+        text => serde_json::from_slice(text)
+            .map_err(|_| "headers is not a JSON object with texts as its values".to_owned())?,
+    };
+    readable(row, table, lease, headers, now).map_err(unreadable)
+}
+
+/// Text need not be UTF-8 in SQLite.
+fn unreadable(error: rusqlite::Error) -> String {
+    format!("a column cannot be read: {error}")
+}
+
+fn readable(
+    row: &Row<'_>,
+    table: &Arc<Table>,
+    lease: Lease,
+    headers: BTreeMap<String, String>,
+    now: i64,
+) -> rusqlite::Result<Event> {
+    let created_at: i64 = row.get(column::CREATED_AT)?;
+    let age = now.saturating_sub(created_at).max(0).unsigned_abs();
+    Ok(Event {
+        table: table.clone(),
+        id: lease.id,
+        sequence: row.get(column::SEQUENCE)?,
+        namespace: row.get(column::NAMESPACE)?,
+        topic: row.get(column::TOPIC)?,
+        tenant_id: maybe_id(row, column::TENANT_ID)?,
+        aggregate_type: row.get(column::AGGREGATE_TYPE)?,
+        aggregate_id: row.get(column::AGGREGATE_ID)?,
+        event_type: row.get(column::EVENT_TYPE)?,
+        ordering_key: row.get(column::ORDERING_KEY)?,
+        dedupe_key: row.get(column::DEDUPE_KEY)?,
+        headers,
+        content_type: row.get(column::CONTENT_TYPE)?,
+        payload: payload(row, column::PAYLOAD, column::PAYLOAD_BYTES)?,
+        trace: match row.get(column::TRACEPARENT)? {
+            Some(traceparent) => Some(TraceContext {
+                traceparent,
+                tracestate: row.get(column::TRACESTATE)?,
+            }),
+            None => None,
+        },
+        attempts: row.get(column::ATTEMPTS)?,
+        created_at: system_time(created_at),
+        age: Duration::from_micros(age),
+        lease,
+    })
+}
+
+/// One row of the statements that list, which have the same columns.
+pub(super) fn record(row: &Row<'_>) -> rusqlite::Result<Record> {
+    let time = |column| Ok::<_, rusqlite::Error>(system_time(row.get(column)?));
+    let maybe =
+        |column| Ok::<_, rusqlite::Error>(row.get::<_, Option<i64>>(column)?.map(system_time));
+    Ok(Record {
+        id: id(row, 0)?,
+        sequence: row.get(1)?,
+        namespace: shown(row, 2)?,
+        topic: shown(row, 3)?,
+        tenant_id: maybe_id(row, 4)?,
+        aggregate_type: maybe_shown(row, 5)?,
+        aggregate_id: maybe_shown(row, 6)?,
+        event_type: maybe_shown(row, 7)?,
+        ordering_key: maybe_shown(row, 8)?,
+        dedupe_key: maybe_shown(row, 9)?,
+        content_type: shown(row, 10)?,
+        traceparent: maybe_shown(row, 11)?,
+        status: Status::parse(&shown(row, 12)?).expect("the table checks the status"),
+        attempts: row.get(13)?,
+        next_attempt_at: time(14)?,
+        lease_owner: maybe_id(row, 15)?,
+        lease_until: maybe(16)?,
+        lease_epoch: row.get(17)?,
+        last_error: maybe_shown(row, 18)?,
+        dead_reason: reason(maybe_shown(row, 19)?),
+        created_at: time(20)?,
+        updated_at: time(21)?,
+        delivered_at: maybe(22)?,
+        dead_at: maybe(23)?,
+    })
+}
+
+/// One row of `content.sql`.
+pub(super) fn content(row: &Row<'_>) -> rusqlite::Result<Content> {
+    let payload = payload(row, 2, 3)?;
+    Ok(Content::new(shown(row, 0)?, bytes(row, 1)?, payload))
+}
+
+/// One row of `audit.sql`.
+pub(super) fn audit(row: &Row<'_>) -> rusqlite::Result<Audit> {
+    Ok(Audit {
+        at: system_time(row.get(0)?),
+        actor: shown(row, 1)?,
+        act: shown(row, 2)?,
+        event_id: id(row, 3)?,
+        topic: shown(row, 4)?,
+        why: shown(row, 5)?,
+    })
+}
+
+fn reason(text: Option<String>) -> Option<DeadReason> {
+    text.map(|text| DeadReason::parse(&text).unwrap_or(DeadReason::Malformed))
+}
+
+fn payload(row: &Row<'_>, json: usize, other: usize) -> rusqlite::Result<Bytes> {
+    let column = match row.get_ref(json)? {
+        ValueRef::Null => other,
+        _ => json,
+    };
+    Ok(Bytes::copy_from_slice(bytes(row, column)?))
+}
+
+/// The bytes of a text or a blob.
+fn bytes<'r>(row: &'r Row<'_>, column: usize) -> rusqlite::Result<&'r [u8]> {
+    let value = row.get_ref(column)?;
+    Ok(value.as_bytes_or_null()?.unwrap_or_default())
+}
+
+/// A text, also if it is not UTF-8.
+pub(super) fn shown(row: &Row<'_>, column: usize) -> rusqlite::Result<String> {
+    Ok(String::from_utf8_lossy(bytes(row, column)?).into_owned())
+}
+
+fn maybe_shown(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<String>> {
+    match row.get_ref(column)? {
+        ValueRef::Null => Ok(None),
+        _ => shown(row, column).map(Some),
+    }
+}
+
+pub(super) fn id(row: &Row<'_>, column: usize) -> rusqlite::Result<Uuid> {
+    Ok(maybe_id(row, column)?.unwrap_or_default())
+}
+
+fn maybe_id(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Uuid>> {
+    let text = maybe_shown(row, column)?;
+    Ok(text.map(|text| Uuid::parse_str(&text).expect("the table checks that it is a uuid")))
+}

@@ -1,0 +1,61 @@
+//! What SQLite's errors mean to whoever runs a relay.
+
+use std::path::Path;
+
+use rusqlite::{Error, ErrorCode};
+
+use crate::schema::sqlite::{Failure, is_locked};
+use crate::store::StoreError;
+
+/// Sorts an error by what mends it.
+pub(super) fn classify(error: Error) -> StoreError {
+    if is_locked(&error) {
+        return StoreError::Unavailable(
+            "another process has kept the file locked: find out which one holds a transaction open"
+                .into(),
+        );
+    }
+    let source = Box::new(Told(error.to_string()));
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => StoreError::Full(source),
+        Some(ErrorCode::ReadOnly) => StoreError::ReadOnly(source),
+        Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => StoreError::Denied(source),
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => StoreError::Corrupt(source),
+        // What is wrong with what was said, not with the file.
+        Some(
+            ErrorCode::ConstraintViolation
+            | ErrorCode::TypeMismatch
+            | ErrorCode::TooBig
+            | ErrorCode::Unknown,
+        )
+        | None => StoreError::Refused(source),
+        Some(_) => StoreError::Unavailable(source),
+    }
+}
+
+/// The same for what schema checks may meet.
+pub(super) fn of_schema(failure: Failure) -> StoreError {
+    match failure {
+        Failure::Schema(error) => StoreError::Schema(error),
+        Failure::Sqlite(error) => classify(error),
+    }
+}
+
+/// The same for what the file system says about a file beside the database.
+pub(super) fn of_file(path: &Path, error: &std::io::Error) -> StoreError {
+    use std::io::ErrorKind;
+    let source = Box::new(Told(format!("{}: {error}", path.display())));
+    match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => StoreError::Full(source),
+        ErrorKind::ReadOnlyFilesystem => StoreError::ReadOnly(source),
+        ErrorKind::PermissionDenied | ErrorKind::IsADirectory | ErrorKind::NotADirectory => {
+            StoreError::Denied(source)
+        }
+        _ => StoreError::Unavailable(source),
+    }
+}
+
+/// What was said, as text: an error of rusqlite may carry the statement along.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Told(String);

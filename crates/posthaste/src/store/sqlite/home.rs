@@ -1,0 +1,140 @@
+//! What all stores of this process on one file share: two threads, who relays, and the right to.
+//!
+//! One process at a time relays a file: it holds the lock of a file beside the database, which ends
+//! with the process, however it ends. So whoever gets the lock knows that all leases are free.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fs::{File, TryLockError};
+use std::io::{Read, Seek, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, Weak};
+use std::time::{Duration, Instant};
+
+use uuid::Uuid;
+
+use super::fault::of_file;
+use super::link::{Link, Role};
+use super::worker::{Listeners, Worker};
+use crate::store::StoreError;
+
+/// By the path of the file, without links.
+static HOMES: LazyLock<Mutex<HashMap<PathBuf, Weak<Home>>>> = LazyLock::new(Mutex::default);
+
+/// How long a store of this very process may take to let go of the lock.
+const HANDOVER: Duration = Duration::from_millis(500);
+
+pub(super) struct Home {
+    path: PathBuf,
+    pub(super) writer: Worker,
+    pub(super) reader: Worker,
+    pub(super) listeners: Arc<Listeners>,
+    lock: Mutex<Weak<Lock>>,
+    outboxes: Mutex<HashMap<String, Relays>>,
+}
+
+/// The relays of one outbox in this process, and those that they take over from.
+#[derive(Default)]
+pub(super) struct Relays {
+    /// Each with whether it is still there.
+    pub(super) owners: BTreeMap<Uuid, bool>,
+    pub(super) leader: Option<Uuid>,
+}
+
+impl Home {
+    /// The home of the stores on this file, which is there.
+    pub(super) fn at(path: &Path) -> Result<Arc<Self>, StoreError> {
+        let path = path.canonicalize().map_err(|error| of_file(path, &error))?;
+        let mut homes = HOMES.lock().expect("not poisoned");
+        homes.retain(|_, home| home.strong_count() > 0);
+        if let Some(home) = homes.get(&path).and_then(Weak::upgrade) {
+            return Ok(home);
+        }
+        let listeners = Arc::new(Listeners::default());
+        let link = |role| Link::new(path.clone(), role);
+        let home = Arc::new(Self {
+            writer: Worker::start_watching(link(Role::Writes), listeners.clone())?,
+            reader: Worker::start(link(Role::Reads))?,
+            listeners,
+            lock: Mutex::default(),
+            outboxes: Mutex::default(),
+            path: path.clone(),
+        });
+        homes.insert(path, Arc::downgrade(&home));
+        Ok(home)
+    }
+
+    /// What is known about the relays of an outbox.
+    pub(super) fn relays<T>(&self, outbox: &str, look: impl FnOnce(&mut Relays) -> T) -> T {
+        let mut outboxes = self.outboxes.lock().expect("not poisoned");
+        look(outboxes.entry(outbox.to_owned()).or_default())
+    }
+
+    /// The right to relay, which ends when all who have it let go of it.
+    pub(super) fn lock(&self) -> Result<Arc<Lock>, StoreError> {
+        let mut held = self.lock.lock().expect("not poisoned");
+        if let Some(lock) = held.upgrade() {
+            return Ok(lock);
+        }
+        let lock = Arc::new(Lock::take(&self.path)?);
+        *held = Arc::downgrade(&lock);
+        Ok(lock)
+    }
+}
+
+/// The lock of a file beside the database.
+pub(super) struct Lock {
+    _file: File,
+    /// Outboxes whose leases of earlier processes are known.
+    known: Mutex<HashSet<String>>,
+}
+
+impl Lock {
+    fn take(database: &Path) -> Result<Self, StoreError> {
+        let mut path = database.as_os_str().to_owned();
+        path.push("-relay");
+        let path = PathBuf::from(path);
+        let failed = |error: std::io::Error| of_file(&path, &error);
+        let mut file = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path)
+            .map_err(failed)?;
+        let ours = std::process::id().to_string();
+        let started = Instant::now();
+        loop {
+            match file.try_lock() {
+                Ok(()) => break,
+                Err(TryLockError::Error(error)) => return Err(failed(error)),
+                Err(TryLockError::WouldBlock) => {}
+            }
+            let mut pid = String::new();
+            file.rewind().map_err(failed)?;
+            file.read_to_string(&mut pid).map_err(failed)?;
+            if pid != ours || started.elapsed() > HANDOVER {
+                return Err(StoreError::Taken {
+                    path: database.display().to_string(),
+                    by: match pid.is_empty() {
+                        true => "another process".to_owned(),
+                        false => format!("process {pid}"),
+                    },
+                });
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        // For people only: a disk that is full must not keep the lock from being taken.
+        let _ = file
+            .set_len(0)
+            .and_then(|()| file.rewind())
+            .and_then(|()| file.write_all(ours.as_bytes()));
+        Ok(Self {
+            _file: file,
+            known: Mutex::default(),
+        })
+    }
+
+    pub(super) fn known(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.known.lock().expect("not poisoned")
+    }
+}

@@ -1,0 +1,153 @@
+//! One connection to the file: opened on first use, again after it failed, and patient with others.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
+
+use super::fault::classify;
+use crate::schema::sqlite::is_locked;
+use crate::store::StoreError;
+
+/// How long SQLite itself waits for whoever has the file locked.
+const BUSY: Duration = Duration::from_secs(5);
+/// How long to go on trying after that.
+const PATIENCE: Duration = Duration::from_secs(20);
+const STATEMENTS: usize = 200;
+
+pub(super) struct Link {
+    path: PathBuf,
+    role: Role,
+    connection: Option<Connection>,
+    durable: Option<bool>,
+    /// The state of the file when it was last looked at.
+    seen: Option<i64>,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Role {
+    Reads,
+    Writes,
+}
+
+impl Link {
+    pub(super) fn new(path: PathBuf, role: Role) -> Self {
+        Self {
+            path,
+            role,
+            connection: None,
+            durable: None,
+            seen: None,
+        }
+    }
+
+    /// Reads. It may be tried more than once.
+    pub(super) fn read<T>(
+        &mut self,
+        work: impl Fn(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        self.patiently(|link| work(link.open()?))
+    }
+
+    /// Writes in one transaction, whose commit is on the disk when this returns. It may be
+    /// tried more than once.
+    pub(super) fn write<T>(
+        &mut self,
+        work: impl Fn(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        self.commit(true, work)
+    }
+
+    /// The same for what a power cut may undo: a lease that is gone is just claimed again.
+    /// See docs/decisions/0006-claims-do-not-wait-for-the-disk.md.
+    pub(super) fn write_lazily<T>(
+        &mut self,
+        work: impl Fn(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        self.commit(false, work)
+    }
+
+    fn commit<T>(
+        &mut self,
+        durable: bool,
+        work: impl Fn(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        self.patiently(|link| {
+            link.open()?;
+            link.be_durable(durable)?;
+            let connection = link.open()?;
+            let transaction =
+                Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+            let done = work(&transaction)?;
+            transaction.commit()?;
+            Ok(done)
+        })
+    }
+
+    /// Whether another connection has changed the file since this was last asked. Cheap.
+    pub(super) fn is_changed_by_others(&mut self) -> bool {
+        let Some(connection) = &self.connection else {
+            return false;
+        };
+        let version = connection
+            .prepare_cached("pragma data_version")
+            .and_then(|mut statement| statement.query_row([], |row| row.get(0)));
+        match version {
+            Ok(version) => self.seen.replace(version) != Some(version),
+            Err(_) => false,
+        }
+    }
+
+    /// Waits for others, but not for ever. After any other failure the connection is not used
+    /// again: whatever it was, a fresh one starts from a known state.
+    fn patiently<T>(
+        &mut self,
+        work: impl Fn(&mut Self) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        let started = Instant::now();
+        loop {
+            match work(self) {
+                Ok(done) => return Ok(done),
+                Err(error) if is_locked(&error) && started.elapsed() < PATIENCE => {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                Err(error) => {
+                    self.connection = None;
+                    self.durable = None;
+                    self.seen = None;
+                    return Err(classify(error));
+                }
+            }
+        }
+    }
+
+    fn open(&mut self) -> rusqlite::Result<&Connection> {
+        if self.connection.is_none() {
+            let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+            let connection = Connection::open_with_flags(&self.path, flags)?;
+            connection.busy_timeout(BUSY)?;
+            connection.set_prepared_statement_cache_capacity(STATEMENTS);
+            match self.role {
+                Role::Reads => connection.execute_batch("pragma query_only = on")?,
+                Role::Writes => {
+                    let _: String =
+                        connection.query_row("pragma journal_mode = wal", [], |row| row.get(0))?;
+                }
+            }
+            self.connection = Some(connection);
+        }
+        Ok(self.connection.as_ref().expect("opened just now"))
+    }
+
+    fn be_durable(&mut self, durable: bool) -> rusqlite::Result<()> {
+        if self.durable != Some(durable) {
+            self.durable = None;
+            self.open()?.execute_batch(match durable {
+                true => "pragma synchronous = full",
+                false => "pragma synchronous = normal",
+            })?;
+            self.durable = Some(durable);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,282 @@
+//! Operate: clean, count, list, follow, and act on single events.
+
+use std::time::Duration;
+
+use rusqlite::types::Value;
+use rusqlite::{Connection, Params, Row, params, params_from_iter};
+use uuid::Uuid;
+
+use super::link::Link;
+use super::{Outbox, decode, list};
+use crate::event::Record;
+use crate::pattern::Pattern;
+use crate::store::{Act, Audit, Clean, Content, Filter, Mark, Stats, StoreError, storable};
+
+/// What has been leased for longer is stuck.
+const STUCK: Duration = Duration::from_secs(300);
+
+impl Outbox {
+    /// Removes one batch of what is past its retention.
+    pub(super) fn remove_old(&self, link: &mut Link, clean: &Clean) -> Result<u64, StoreError> {
+        let now = decode::now();
+        let before = |retention| now.saturating_sub(decode::length(retention));
+        let values = params![
+            before(clean.retention),
+            clean.dead_retention.map(before),
+            clean.limit
+        ];
+        let old = |connection: &Connection| -> rusqlite::Result<Vec<i64>> {
+            rows(connection, &self.sql.old, values, |row| row.get(0))
+        };
+        // Most looks find nothing, and are in nobody's way.
+        if link.read(old)?.is_empty() {
+            return Ok(0);
+        }
+        link.write(|connection| {
+            let sequences = list(&old(connection)?);
+            if clean.archive {
+                let mut archive = connection.prepare_cached(&self.sql.archive)?;
+                archive.execute([&sequences])?;
+            }
+            let mut remove = connection.prepare_cached(&self.sql.remove)?;
+            Ok(remove.execute([&sequences])? as u64)
+        })
+    }
+
+    /// The outbox in numbers.
+    pub(super) fn in_numbers(&self, link: &mut Link) -> Result<Stats, StoreError> {
+        let now = decode::now();
+        let stuck = now - decode::length(STUCK);
+        link.read(|connection| {
+            let mut statement = connection.prepare_cached(&self.sql.stats)?;
+            statement.query_row([now, stuck], |row| {
+                let oldest: i64 = row.get(3)?;
+                Ok(Stats {
+                    pending: row.get::<_, u32>(0)?.into(),
+                    processing: row.get::<_, u32>(1)?.into(),
+                    stuck: row.get::<_, u32>(2)?.into(),
+                    oldest_pending: Duration::from_micros(oldest.max(0).unsigned_abs()),
+                    dead: row.get::<_, u32>(4)?.into(),
+                })
+            })
+        })
+    }
+
+    /// Events as an operator sees them.
+    pub(super) fn records(
+        &self,
+        link: &mut Link,
+        filter: &Filter,
+        limit: u32,
+    ) -> Result<Vec<Record>, StoreError> {
+        if filter.matches_nothing() {
+            return Ok(Vec::new());
+        }
+        let (mut values, some) = values(filter);
+        values.push(i64::from(limit).into());
+        let sql = match some {
+            true => &self.sql.list_some,
+            false => &self.sql.list,
+        };
+        link.read(|connection| rows(connection, sql, params_from_iter(&values), decode::record))
+    }
+
+    /// How many events a filter is about.
+    pub(super) fn number(&self, link: &mut Link, filter: &Filter) -> Result<u64, StoreError> {
+        if filter.matches_nothing() {
+            return Ok(0);
+        }
+        let (values, some) = values(filter);
+        let sql = match some {
+            true => &self.sql.count_some,
+            false => &self.sql.count,
+        };
+        link.read(|connection| {
+            let mut statement = connection.prepare_cached(sql)?;
+            let count: i64 = statement.query_row(params_from_iter(&values), |row| row.get(0))?;
+            Ok(count.unsigned_abs())
+        })
+    }
+
+    /// What an event says.
+    pub(super) fn said(&self, link: &mut Link, id: Uuid) -> Result<Option<Content>, StoreError> {
+        let found = link.read(|connection| {
+            rows(
+                connection,
+                &self.sql.content,
+                [id.to_string()],
+                decode::content,
+            )
+        })?;
+        Ok(found.into_iter().next())
+    }
+
+    /// Events that were delivered or died.
+    pub(super) fn ended(
+        &self,
+        link: &mut Link,
+        after: Option<Mark>,
+        limit: u32,
+    ) -> Result<Vec<Record>, StoreError> {
+        let Some(mark) = after else {
+            let mut latest = link
+                .read(|connection| rows(connection, &self.sql.latest, [limit], decode::record))?;
+            latest.reverse();
+            return Ok(latest);
+        };
+        let values = params![decode::micros(mark.at), mark.sequence, limit];
+        link.read(|connection| rows(connection, &self.sql.finished, values, decode::record))
+    }
+
+    /// What operators did.
+    pub(super) fn acts(
+        &self,
+        link: &mut Link,
+        event: Option<Uuid>,
+        limit: u32,
+    ) -> Result<Vec<Audit>, StoreError> {
+        let values = params![event.map(|id| id.to_string()), limit];
+        link.read(|connection| rows(connection, &self.sql.audit, values, decode::audit))
+    }
+
+    /// Brings dead events back and enqueues delivered ones anew.
+    pub(super) fn send_again(
+        &self,
+        link: &mut Link,
+        ids: &[Uuid],
+        act: &Act,
+    ) -> Result<Vec<Uuid>, StoreError> {
+        let (now, ids) = (decode::now(), list(ids));
+        let acted = link.write(|connection| {
+            let revived = rows(connection, &self.sql.revive, params![now, ids], event)?;
+            for (id, topic) in &revived {
+                self.note(connection, now, act, "redeliver", *id, topic, &act.why)?;
+            }
+            let mut sent: Vec<Uuid> = revived.into_iter().map(|(id, _)| id).collect();
+            let again = rows(connection, &self.sql.again, [&ids], |row| {
+                Ok((event(row)?, decode::id(row, 2)?))
+            })?;
+            for ((id, topic), origin) in again {
+                let why = format!("{} (as {id})", act.why);
+                self.note(connection, now, act, "redeliver", origin, &topic, &why)?;
+                sent.push(id);
+            }
+            Ok(sent)
+        })?;
+        // Relays of this process do not see that the file changed: it was their own connection.
+        self.home.listeners.wake();
+        Ok(acted)
+    }
+
+    /// Gives live events up for good.
+    pub(super) fn give_up(
+        &self,
+        link: &mut Link,
+        ids: &[Uuid],
+        act: &Act,
+    ) -> Result<Vec<Uuid>, StoreError> {
+        let (now, ids) = (decode::now(), list(ids));
+        let acted = link.write(|connection| {
+            let discarded = rows(connection, &self.sql.discard, params![now, ids], event)?;
+            for (id, topic) in &discarded {
+                self.note(connection, now, act, "discard", *id, topic, &act.why)?;
+            }
+            Ok(discarded.into_iter().map(|(id, _)| id).collect())
+        })?;
+        // What waited behind them in their keys may go now.
+        self.home.listeners.wake();
+        Ok(acted)
+    }
+
+    /// Writes down what an operator did.
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "they are the columns of the audit log"
+    )]
+    fn note(
+        &self,
+        connection: &Connection,
+        now: i64,
+        act: &Act,
+        name: &str,
+        event: Uuid,
+        topic: &str,
+        why: &str,
+    ) -> rusqlite::Result<()> {
+        let actor = storable(&act.actor);
+        let values = params![now, actor, name, event.to_string(), topic, storable(why)];
+        connection
+            .prepare_cached(&self.sql.note)?
+            .execute(values)
+            .map(drop)
+    }
+}
+
+/// An id and a topic.
+fn event(row: &Row<'_>) -> rusqlite::Result<(Uuid, String)> {
+    Ok((decode::id(row, 0)?, decode::shown(row, 1)?))
+}
+
+fn rows<T>(
+    connection: &Connection,
+    sql: &str,
+    values: impl Params,
+    read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+) -> rusqlite::Result<Vec<T>> {
+    let mut statement = connection.prepare_cached(sql)?;
+    statement.query_map(values, read)?.collect()
+}
+
+/// A filter in the shape of `list.sql` and `count.sql`, or of those for some events, which find
+/// them by their ids or statuses: those have two values more.
+fn values(filter: &Filter) -> (Vec<Value>, bool) {
+    let now = decode::now();
+    let before = |age: Duration| now.saturating_sub(decode::length(age));
+    let text = |text: &Option<String>| Value::from(text.clone());
+    let scope = &filter.scope;
+    let topics = (!scope.topics.is_empty()).then(|| list(&scope.topics));
+    let mut values: Vec<Value> = vec![
+        text(&scope.namespace),
+        topics.into(),
+        scope.tenant_id.map(|tenant| tenant.to_string()).into(),
+        filter.after.into(),
+        filter.topic.as_ref().map(Pattern::glob).into(),
+        filter.older_than.map(before).into(),
+        filter.newer_than.map(before).into(),
+        text(&filter.error),
+        filter
+            .reason
+            .map(|reason| reason.as_str().to_owned())
+            .into(),
+        text(&filter.event_type),
+        text(&filter.aggregate_type),
+        text(&filter.aggregate_id),
+    ];
+    let some = !filter.ids.is_empty() || !filter.status.is_empty();
+    if some {
+        let status: Vec<&str> = filter.status.iter().map(|status| status.as_str()).collect();
+        values.push((!filter.ids.is_empty()).then(|| list(&filter.ids)).into());
+        values.push((!status.is_empty()).then(|| list(&status)).into());
+    }
+    (values, some)
+}
+
+#[cfg(test)]
+mod tests {
+    /// From the first condition on, up to the order.
+    fn conditions(sql: &'static str) -> &'static str {
+        let from = sql.rfind("where (?1").expect("conditions");
+        let to = sql.find("order by sequence").unwrap_or(sql.len());
+        sql[from..to].trim()
+    }
+
+    #[test]
+    fn what_is_listed_is_what_is_counted() {
+        let list = conditions(include_str!("../../../sql/sqlite/list.sql"));
+        let some = conditions(include_str!("../../../sql/sqlite/list_some.sql"));
+        let count = conditions(include_str!("../../../sql/sqlite/count.sql"));
+        let count_some = conditions(include_str!("../../../sql/sqlite/count_some.sql"));
+        assert_eq!((list, some), (count, count_some));
+        assert!(some.starts_with(list));
+    }
+}

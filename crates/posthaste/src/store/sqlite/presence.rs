@@ -1,0 +1,168 @@
+//! Presence: which owner this store is, which others are gone, and who leads.
+
+use std::collections::HashSet;
+use std::sync::{Arc, MutexGuard};
+use std::time::{Duration, Instant};
+
+use uuid::Uuid;
+
+use super::Outbox;
+use super::home::Lock;
+use super::link::Link;
+use crate::store::StoreError;
+
+/// How often to look for owners that are gone and without leases: it reads all live events.
+const FORGET: Duration = Duration::from_secs(2);
+
+/// What this store stands for, and what it knows of others.
+#[derive(Default)]
+pub(super) struct Standing {
+    lock: Option<Arc<Lock>>,
+    gone: HashSet<Uuid>,
+    /// When those were last looked at that hold no lease any more.
+    forgot: Option<Instant>,
+    /// The store was dropped. What it was still doing counts as done by one who is gone.
+    dropped: bool,
+}
+
+/// Who this is, and the right to relay for as long as this is kept.
+pub(super) struct Present {
+    pub(super) owner: Uuid,
+    pub(super) gone: Vec<Uuid>,
+    _lock: Arc<Lock>,
+}
+
+impl Outbox {
+    fn standing(&self) -> MutexGuard<'_, Standing> {
+        self.standing.lock().expect("not poisoned")
+    }
+
+    pub(super) fn owner(&self) -> Uuid {
+        *self.owner.lock().expect("not poisoned")
+    }
+
+    /// Is known as an owner from now on. Another process that relays the file is an error.
+    pub(super) fn be_present(&self, link: &mut Link) -> Result<Present, StoreError> {
+        let lock = {
+            let mut standing = self.standing();
+            match &standing.lock {
+                Some(lock) => lock.clone(),
+                None => standing.lock.insert(self.home.lock()?).clone(),
+            }
+        };
+        if !lock.known().contains(&self.key) {
+            // Whoever is not of this process is gone: it had the lock, or never had the right to.
+            let leased = self.leased(link)?;
+            self.home.relays(&self.key, |relays| {
+                for owner in leased {
+                    relays.owners.entry(owner).or_insert(false);
+                }
+            });
+            lock.known().insert(self.key.clone());
+        }
+        let standing = self.standing();
+        if standing.dropped {
+            return Err(StoreError::Unavailable("the store was dropped".into()));
+        }
+        let owner = self.owner();
+        self.home
+            .relays(&self.key, |relays| relays.owners.insert(owner, true));
+        Ok(Present {
+            owner,
+            gone: standing.gone.iter().copied().collect(),
+            _lock: lock,
+        })
+    }
+
+    /// Looks for owners that are gone. Gives back how many are new.
+    pub(super) fn find_gone(&self, link: &mut Link) -> Result<usize, StoreError> {
+        let present = self.be_present(link)?;
+        let known: HashSet<Uuid> = present.gone.iter().copied().collect();
+        if !known.is_empty() && self.forgets() {
+            self.forget(link, &present.gone)?;
+        }
+        let gone: HashSet<Uuid> = self.home.relays(&self.key, |relays| {
+            let gone = relays.owners.iter().filter(|(_, present)| !**present);
+            gone.map(|(owner, _)| *owner).collect()
+        });
+        let new = gone.difference(&known).count();
+        self.standing().gone = gone;
+        Ok(new)
+    }
+
+    /// Whether it is time to look again for owners without leases.
+    fn forgets(&self) -> bool {
+        let mut standing = self.standing();
+        let due = standing.forgot.is_none_or(|last| last.elapsed() > FORGET);
+        if due {
+            standing.forgot = Some(Instant::now());
+        }
+        due
+    }
+
+    /// Forgets those of these owners that hold no lease any more.
+    fn forget(&self, link: &mut Link, owners: &[Uuid]) -> Result<(), StoreError> {
+        let leased = self.leased(link)?;
+        self.home.relays(&self.key, |relays| {
+            for owner in owners.iter().filter(|owner| !leased.contains(owner)) {
+                relays.owners.remove(owner);
+            }
+        });
+        Ok(())
+    }
+
+    /// Takes, or confirms, the lead.
+    pub(super) fn become_leader(&self, link: &mut Link) -> Result<bool, StoreError> {
+        let present = self.be_present(link)?;
+        let owner = present.owner;
+        Ok(self.home.relays(&self.key, |relays| {
+            *relays.leader.get_or_insert(owner) == owner
+        }))
+    }
+
+    /// Ends its presence, so that others can take over at once.
+    pub(super) fn be_gone(&self, link: &mut Link) -> Result<(), StoreError> {
+        let Some(lock) = self.let_go() else {
+            return Ok(());
+        };
+        // Only if it holds no lease: otherwise others are to see that it is gone.
+        let former = std::mem::replace(
+            &mut *self.owner.lock().expect("not poisoned"),
+            // Others may have its leases by now: should it come back, then as somebody else.
+            Uuid::new_v4(),
+        );
+        let forgotten = self.forget(link, &[former]);
+        drop(lock);
+        forgotten
+    }
+
+    /// The store is dropped: it is gone, as if its process had been killed.
+    pub(super) fn be_dropped(&self) {
+        self.standing().dropped = true;
+        self.let_go();
+    }
+
+    fn let_go(&self) -> Option<Arc<Lock>> {
+        let lock = self.standing().lock.take()?;
+        let owner = self.owner();
+        self.home.relays(&self.key, |relays| {
+            if relays.leader == Some(owner) {
+                relays.leader = None;
+            }
+            if let Some(present) = relays.owners.get_mut(&owner) {
+                *present = false;
+            }
+        });
+        Some(lock)
+    }
+
+    /// Who holds leases.
+    fn leased(&self, link: &mut Link) -> Result<HashSet<Uuid>, StoreError> {
+        let owners: Vec<String> = link.read(|connection| {
+            let mut statement = connection.prepare_cached(&self.sql.leased)?;
+            statement.query_map([], |row| row.get(0))?.collect()
+        })?;
+        let owners = owners.iter().map(|owner| Uuid::parse_str(owner));
+        Ok(owners.filter_map(Result::ok).collect())
+    }
+}

@@ -1,0 +1,80 @@
+//! Settle: end and prolong leases, each write fenced by owner and epoch. A batch is one commit.
+
+use std::time::Duration;
+
+use rusqlite::params;
+
+use super::link::Link;
+use super::{Outbox, decode};
+use crate::event::Lease;
+use crate::store::{Settled, Settlement, StoreError, Verdict, storable};
+
+impl Outbox {
+    /// Ends leases, however mixed.
+    pub(super) fn settle_leases(
+        &self,
+        link: &mut Link,
+        settlements: &[Settlement],
+    ) -> Result<Settled, StoreError> {
+        let now = decode::now();
+        let lost = link.write(|connection| {
+            let mut deliver = connection.prepare_cached(&self.sql.deliver)?;
+            let mut delete = connection.prepare_cached(&self.sql.deliver_delete)?;
+            let mut settle = connection.prepare_cached(&self.sql.settle)?;
+            let mut lost = Vec::new();
+            for Settlement { lease, verdict } in settlements {
+                let (id, owner) = (lease.id.to_string(), lease.owner.to_string());
+                let (name, delay, reason, error) = match verdict {
+                    Verdict::Delivered { keep } => {
+                        let touched = match keep {
+                            true => deliver.execute(params![now, id, owner, lease.epoch])?,
+                            false => delete.execute(params![id, owner, lease.epoch])?,
+                        };
+                        if touched == 0 {
+                            lost.push(*lease);
+                        }
+                        continue;
+                    }
+                    Verdict::Retry { delay, error } => ("retry", *delay, None, Some(error)),
+                    Verdict::Dead { reason, error } => {
+                        let reason = Some(reason.as_str());
+                        ("dead", Duration::ZERO, reason, Some(error))
+                    }
+                    Verdict::Release => ("release", Duration::ZERO, None, None),
+                };
+                let (delay, error) = (decode::length(delay), error.map(|text| storable(text)));
+                let values = params![now, id, owner, lease.epoch, name, delay, reason, error];
+                if settle.execute(values)? == 0 {
+                    lost.push(*lease);
+                }
+            }
+            Ok(lost)
+        })?;
+        Ok(Settled {
+            applied: settlements.len() - lost.len(),
+            lost,
+        })
+    }
+
+    /// Prolongs leases. Gives back those that are lost.
+    pub(super) fn extend_leases(
+        &self,
+        link: &mut Link,
+        leases: &[Lease],
+        lease: Duration,
+    ) -> Result<Vec<Lease>, StoreError> {
+        let until = decode::now() + decode::length(lease);
+        // As lasting as the claim was: a power cut ends the relay, too.
+        link.write_lazily(|connection| {
+            let mut extend = connection.prepare_cached(&self.sql.extend)?;
+            let mut lost = Vec::new();
+            for lease in leases {
+                let (id, owner) = (lease.id.to_string(), lease.owner.to_string());
+                if extend.execute(params![until, id, owner, lease.epoch])? == 0 {
+                    lost.push(*lease);
+                }
+            }
+            Ok(lost)
+        })
+    }
+}

@@ -1,0 +1,113 @@
+//! A thread with a connection of its own, as SQLite blocks and async callers must not.
+//!
+//! The one that writes also watches whether others have: the pragma that tells leaves out what its own
+//! connection did.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::{Duration, Instant};
+
+use tokio::sync::{Notify, oneshot};
+
+use super::link::Link;
+use crate::store::StoreError;
+
+/// The shortest and the longest pause between two looks at the file.
+const BRISK: Duration = Duration::from_millis(1);
+const CALM: Duration = Duration::from_millis(10);
+/// A pause is this part of how long nothing has changed.
+const IDLE_SHARE: u32 = 50;
+
+type Job = Box<dyn FnOnce(&mut Link) + Send>;
+
+/// Ends when it is dropped, after what it was given to do.
+pub(super) struct Worker(Sender<Job>);
+
+/// Who is to be told when somebody else has changed the file.
+#[derive(Default)]
+pub(super) struct Listeners(Mutex<Vec<Weak<Notify>>>);
+
+impl Listeners {
+    pub(super) fn add(&self, listener: &Arc<Notify>) {
+        let mut listeners = self.0.lock().expect("not poisoned");
+        listeners.push(Arc::downgrade(listener));
+    }
+
+    pub(super) fn wake(&self) {
+        let listeners = self.0.lock().expect("not poisoned");
+        for listener in listeners.iter().filter_map(Weak::upgrade) {
+            listener.notify_one();
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        let mut listeners = self.0.lock().expect("not poisoned");
+        listeners.retain(|listener| listener.strong_count() > 0);
+        listeners.is_empty()
+    }
+}
+
+impl Worker {
+    /// Starts one that does what it is given, and nothing else.
+    pub(super) fn start(link: Link) -> Result<Self, StoreError> {
+        Self::spawn(move |jobs| {
+            let mut link = link;
+            for job in jobs {
+                job(&mut link);
+            }
+        })
+    }
+
+    /// Starts one that also tells listeners when others have changed the file.
+    pub(super) fn start_watching(
+        link: Link,
+        listeners: Arc<Listeners>,
+    ) -> Result<Self, StoreError> {
+        Self::spawn(move |jobs| watch(link, &jobs, &listeners))
+    }
+
+    fn spawn(body: impl FnOnce(Receiver<Job>) + Send + 'static) -> Result<Self, StoreError> {
+        let (sender, receiver) = channel();
+        std::thread::Builder::new()
+            .name("posthaste-sqlite".to_owned())
+            .spawn(move || body(receiver))
+            .map_err(|error| StoreError::Unavailable(error.into()))?;
+        Ok(Self(sender))
+    }
+
+    /// Does something on the thread. It is done even if nobody waits for it any more.
+    pub(super) async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Link) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (answer, answered) = oneshot::channel();
+        let job: Job = Box::new(move |link| drop(answer.send(work(link))));
+        let gone = || StoreError::Unavailable("the thread of the connection has ended".into());
+        self.0.send(job).map_err(|_| gone())?;
+        answered.await.map_err(|_| gone())?
+    }
+
+    /// Has it look whether there is anybody to tell.
+    pub(super) fn rouse(&self) {
+        let _ = self.0.send(Box::new(|_| {}));
+    }
+}
+
+fn watch(mut link: Link, jobs: &Receiver<Job>, listeners: &Listeners) {
+    let mut changed = Instant::now();
+    loop {
+        let job = match listeners.is_empty() {
+            true => jobs.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            false => jobs.recv_timeout((changed.elapsed() / IDLE_SHARE).clamp(BRISK, CALM)),
+        };
+        match job {
+            Ok(job) => job(&mut link),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+        if link.is_changed_by_others() {
+            changed = Instant::now();
+            listeners.wake();
+        }
+    }
+}
