@@ -24,7 +24,7 @@ use crate::time::parse_duration;
 
 const OUTBOX: &str = "orders_outbox";
 /// How often a relay is killed.
-const LIFE: Duration = Duration::from_secs(9);
+const LIFE: Duration = Duration::from_secs(5);
 /// How long to wait, after the last order, until everything has arrived.
 const PATIENCE: Duration = Duration::from_secs(60);
 

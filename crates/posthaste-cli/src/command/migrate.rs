@@ -57,7 +57,9 @@ pub(crate) async fn run(place: &Place, args: &Migrate) -> Result<(), Failure> {
             false => done.push(apply(outbox).await?),
         }
     }
-    tell(&output, &done)?;
+    if !done.is_empty() {
+        tell(&output, &done)?;
+    }
     match undone.is_empty() {
         true => Ok(()),
         false => Err(Failure::Schema(undone.join("\n"))),

@@ -11,8 +11,8 @@ use posthaste_relay::sink::{Outcome, Sink};
 use super::ledger::Ledger;
 
 /// The courier is away for the last part of each round.
-const ROUND: Duration = Duration::from_secs(14);
-const AWAY: Duration = Duration::from_secs(3);
+const ROUND: Duration = Duration::from_secs(9);
+const AWAY: Duration = Duration::from_secs(2);
 
 pub(super) struct Courier {
     ledger: Arc<Ledger>,
@@ -55,7 +55,7 @@ impl Sink for Courier {
         let outcome = match item {
             "anvil" => Outcome::Reject("too heavy for any courier".into()),
             "vase" if event.attempts < 3 => Outcome::Retry("it slipped".into()),
-            _ if rand::random::<f64>() < 0.02 => Outcome::Retry("nobody was at home".into()),
+            _ if rand::random::<f64>() < 0.03 => Outcome::Retry("nobody was at home".into()),
             _ => Outcome::Delivered,
         };
         self.ledger.tried(&event, &outcome);

@@ -202,9 +202,13 @@ impl Totals {
             "rolled back  {:>6}  orders, and no event of theirs was ever there",
             self.rolled_back
         );
+        let again = match self.again {
+            0 => String::new(),
+            again => format!(", and {again} came twice, as relays were killed"),
+        };
         println!(
-            "delivered    {:>6}  ({} attempts failed; {} came twice, as relays were killed)",
-            self.delivered, self.retries, self.again
+            "delivered    {:>6}  after {} failed attempts{again}",
+            self.delivered, self.retries
         );
         println!("dead         {:>6}  each with its reason", self.dead);
         println!("pending      {:>6}", self.pending);
