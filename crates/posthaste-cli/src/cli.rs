@@ -18,7 +18,13 @@ pub(crate) struct Cli {
 #[derive(Debug, Args)]
 pub(crate) struct Place {
     /// The configuration file [default: posthaste.toml, if it is there]
-    #[arg(long, short, global = true, value_name = "FILE", env = "POSTHASTE_CONFIG")]
+    #[arg(
+        long,
+        short,
+        global = true,
+        value_name = "FILE",
+        env = "POSTHASTE_CONFIG"
+    )]
     pub(crate) config: Option<PathBuf>,
     /// The database, in place of the one that the configuration names
     #[arg(long, global = true, value_name = "URL")]

@@ -7,7 +7,7 @@ use std::collections::{HashSet, VecDeque};
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicUsize, Ordering as Memory};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use posthaste::store::{OnFailure, Ordering, Verdict};
@@ -20,6 +20,9 @@ use crate::observe::{panic_text, presentable};
 use crate::relay::Engine;
 use crate::settle::Done;
 use crate::sink::{Outcome, Sink};
+
+/// A destination may ask to be left alone for this long at most.
+const LONGEST_WISH: Duration = Duration::from_secs(3600);
 
 /// A sink by its name, with what it can take right now.
 pub(crate) struct Destination {
@@ -261,24 +264,29 @@ impl Engine {
             Outcome::Delivered => Verdict::Delivered {
                 keep: settings.keep(),
             },
-            Outcome::Retry(why) => {
-                let error = presentable(&why, &event.payload);
-                match event.attempts >= settings.max_attempts {
-                    true => dead(DeadReason::Exhausted, error),
-                    false => Verdict::Retry {
-                        delay: settings.retry.delay(event.attempts, (settings.random)()),
-                        error,
-                    },
-                }
-            }
+            Outcome::Retry(why) => self.retry(event, &why, Duration::ZERO),
+            Outcome::RetryAfter(why, after) => self.retry(event, &why, after.min(LONGEST_WISH)),
             Outcome::Reject(why) => dead(DeadReason::Rejected, presentable(&why, &event.payload)),
             Outcome::Unavailable(_) => Verdict::Release,
         }
     }
 
+    /// Later, and not before the destination wants it again.
+    fn retry(&self, event: &Event, why: &str, at_least: Duration) -> Verdict {
+        let settings = &self.settings;
+        let error = presentable(why, &event.payload);
+        if event.attempts >= settings.max_attempts {
+            return dead(DeadReason::Exhausted, error);
+        }
+        let delay = settings.retry.delay(event.attempts, (settings.random)());
+        Verdict::Retry {
+            delay: delay.max(at_least),
+            error,
+        }
+    }
+
     fn log_failure(&self, destination: &Destination, event: &Event, outcome: &Outcome) {
-        let (Outcome::Retry(why) | Outcome::Reject(why) | Outcome::Unavailable(why)) = outcome
-        else {
+        let Some(why) = outcome.why() else {
             return;
         };
         tracing::warn!(
