@@ -323,7 +323,9 @@ fn check(event: &Event) -> Result<(), SealError> {
         what: what.to_owned(),
         why,
     };
-    header::check(&event.headers).map_err(|(name, why)| {
+    let headers = event.headers.iter();
+    let producers = headers.filter(|(name, _)| *name != header::REDELIVERY_OF);
+    header::check(producers).map_err(|(name, why)| {
         let name: String = name.chars().take(64).collect();
         refuse(&format!("header {name:?}"), why)
     })?;

@@ -2,7 +2,7 @@
 //!
 //! Checked at enqueue, and again where an event leaves, as rows may come from anywhere.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
 /// What AMQP allows for a name.
 const NAME_LIMIT: usize = 255;
@@ -45,16 +45,21 @@ const RESERVED: [&str; 22] = [
     "x-first-death-reason",
 ];
 
+/// The header of an event that was delivered before, under the id that it names, and is sent again.
+pub const REDELIVERY_OF: &str = "posthaste-redelivery-of";
+
 /// Says which header cannot be carried as it is by every destination, and why.
 ///
 /// A name is an HTTP token of up to 255 bytes that nothing else uses, whatever the case of its
 /// letters. A value is printable ASCII, without spaces around it.
-pub fn check(headers: &BTreeMap<String, String>) -> Result<(), (&str, &'static str)> {
+pub fn check<'h>(
+    headers: impl IntoIterator<Item = (&'h String, &'h String)>,
+) -> Result<(), (&'h str, &'static str)> {
     let mut seen = HashSet::new();
     for (name, value) in headers {
         let folded = name.to_ascii_lowercase();
         fits(&folded, value).map_err(|why| (name.as_str(), why))?;
-        if headers.len() > 1 && !seen.insert(folded) {
+        if !seen.insert(folded) {
             return Err((name, "another name differs from it only in case"));
         }
     }
@@ -86,6 +91,8 @@ fn fits(name: &str, value: &str) -> Result<(), &'static str> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     fn headers(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {

@@ -249,6 +249,20 @@ async fn a_row_that_nobody_checked_is_refused_and_never_changed() {
     }
 }
 
+// M15
+#[tokio::test]
+async fn an_event_that_is_sent_again_says_of_which() {
+    let mut event = full().await;
+    let old = uuid::Uuid::new_v4().to_string();
+    event
+        .headers
+        .insert("posthaste-redelivery-of".into(), old.clone());
+    let envelope = Envelope::raw();
+    let sealed = envelope.seal(&event).unwrap();
+    let line = format!("posthaste-redelivery-of: {old}");
+    assert!(lines(&sealed, Binding::Http).contains(&line));
+}
+
 #[test]
 fn a_source_is_a_uri_reference() {
     for good in [
