@@ -2,7 +2,11 @@
 
 mod bus;
 mod func;
+#[cfg(feature = "http")]
+pub mod http;
 mod stdout;
+#[cfg(feature = "http")]
+mod suspects;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +16,8 @@ use posthaste::Event;
 
 pub use bus::Bus;
 pub use func::{FromFn, from_fn};
+#[cfg(feature = "http")]
+pub use http::Http;
 pub use stdout::{JsonLines, stdout};
 
 /// Where events go.
