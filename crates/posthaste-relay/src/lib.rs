@@ -6,6 +6,7 @@
 
 mod circuit;
 mod clean;
+mod destination;
 mod dispatch;
 pub mod envelope;
 mod escape;
@@ -27,7 +28,7 @@ pub use envelope::Envelope;
 pub use observe::describe_metrics;
 pub use relay::{Relay, Waker};
 pub use retry::Retry;
-pub use route::Pattern;
+pub use route::{Matcher, Pattern};
 pub use settings::{Builder, Cleaning, Mode, SettingsError};
 pub use template::Template;
 
