@@ -45,7 +45,8 @@ pub(crate) struct Place {
         short,
         global = true,
         value_name = "FILE",
-        env = "POSTHASTE_CONFIG"
+        env = "POSTHASTE_CONFIG",
+        hide_env_values = true
     )]
     pub(crate) config: Option<PathBuf>,
     /// The database, in place of the one that the configuration names
@@ -95,4 +96,77 @@ pub(crate) enum Command {
     Completions(completions::Completions),
     /// Print the manual page, or write one for each command
     Man(completions::Man),
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::Cli;
+
+    const MARK: &str = "<!-- What follows is written by the program. -->\n";
+
+    #[test]
+    fn what_can_be_typed_is_well_defined() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_that_takes_something_has_examples() {
+        for command in Cli::command().get_subcommands() {
+            let help = command.clone().render_long_help().to_string();
+            let takes = command.get_arguments().next().is_some();
+            assert!(
+                !takes || help.contains("Examples:"),
+                "{}",
+                command.get_name()
+            );
+        }
+    }
+
+    /// The help of every command. `docs/cli.md` ends with it.
+    fn reference() -> String {
+        let mut text = String::new();
+        let mut root = Cli::command().term_width(100).max_term_width(100);
+        root.build();
+        let long = |command: &mut clap::Command| {
+            let help = command.render_long_help().to_string();
+            let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
+            lines.join("\n").trim().to_owned()
+        };
+        text.push_str(&format!(
+            "## posthaste\n```text\n{}\n```\n",
+            long(&mut root)
+        ));
+        for command in root.get_subcommands() {
+            if command.get_name() == "help" {
+                continue;
+            }
+            // Those that every command has are told above.
+            let global = |arg: clap::Arg| match arg.is_global_set() {
+                true => arg.hide(true),
+                false => arg,
+            };
+            let help = long(&mut command.clone().mut_args(global));
+            let name = command.get_name();
+            text.push_str(&format!("\n## posthaste {name}\n```text\n{help}\n```\n"));
+        }
+        text
+    }
+
+    #[test]
+    fn the_reference_tells_what_the_program_does() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/cli.md");
+        let document = std::fs::read_to_string(path).expect("docs/cli.md");
+        let (written, found) = document.split_once(MARK).expect("the mark in docs/cli.md");
+        let expected = format!("\n{}", reference());
+        if std::env::var_os("UPDATE_DOCS").is_some() {
+            std::fs::write(path, format!("{written}{MARK}{expected}")).expect("docs/cli.md");
+        } else {
+            assert_eq!(
+                found, expected,
+                "run the test with UPDATE_DOCS=1 to write it anew"
+            );
+        }
+    }
 }

@@ -6,7 +6,7 @@ use posthaste::StoreError;
 use posthaste::schema::SchemaError;
 
 use crate::config::Problems;
-use crate::output::colours;
+use crate::output::{BAD, colours};
 
 /// Why a command ended, and the exit code that says so.
 #[derive(Debug, thiserror::Error)]
@@ -63,7 +63,7 @@ impl Failure {
         match self {
             Self::Configuration(problems) => eprint!("{}", problems.report(colours())),
             Self::Told | Self::Unread => {}
-            other => eprintln!("error: {other}"),
+            other => anstream::eprintln!("{BAD}error:{BAD:#} {other}"),
         }
         ExitCode::from(self.code())
     }
@@ -80,14 +80,29 @@ impl From<std::io::Error> for Failure {
 
 impl From<SchemaError> for Failure {
     fn from(error: SchemaError) -> Self {
-        Self::Schema(whole(&error))
+        Self::Schema(match &error {
+            SchemaError::Missing { table } => {
+                format!("{table} is not set up: run posthaste migrate")
+            }
+            SchemaError::Older {
+                table,
+                found,
+                needed,
+            } => format!(
+                "{table} has schema version {found}, and this version needs {needed}: run posthaste migrate"
+            ),
+            error => whole(error),
+        })
     }
 }
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::Unavailable(_) => Self::Unavailable(whole(&error)),
+            StoreError::Unavailable(_) => Self::Unavailable(format!(
+                "{}. Is the server running, and the address right?",
+                whole(&error)
+            )),
             StoreError::Schema(error) => error.into(),
             StoreError::Settings(why) => Self::Usage(why),
             other => Self::Other(whole(&other)),
@@ -100,7 +115,11 @@ pub(crate) fn whole(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
-        text = format!("{text}: {cause}");
+        let cause_text = cause.to_string();
+        // Some errors quote what caused them.
+        if !text.ends_with(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
         source = cause.source();
     }
     text

@@ -267,7 +267,7 @@ mod tests {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
         let cell = Cell::Time(Some(now - Duration::from_secs(60)));
         assert_eq!(cell.shown(true, now).0, "1m ago");
-        assert_eq!(cell.shown(false, now).0, "1970-01-12T13:45:40Z");
+        assert_eq!(cell.shown(false, now).0, "1970-01-12T13:45:40.000000Z");
         let cell = Cell::Duration(Duration::from_millis(1500), PLAIN);
         assert_eq!(cell.shown(false, now).0, "1.5");
     }

@@ -27,9 +27,7 @@ const SAMPLE: usize = 5;
 pub(crate) struct SweepArgs {
     /// The events
     #[arg(value_name = "ID")]
-    ids: Vec<Uuid>,
-    #[command(flatten)]
-    filter: FilterArgs,
+    named: Vec<Uuid>,
     /// Every event, if nothing narrows them down
     #[arg(long)]
     all: bool,
@@ -48,10 +46,14 @@ pub(crate) struct SweepArgs {
     /// Who, for the audit log [default: the user and the machine]
     #[arg(long = "as", value_name = "NAME")]
     actor: Option<String>,
+    #[command(flatten)]
+    filter: FilterArgs,
 }
 
 /// What to do to events.
 pub(crate) struct Deed {
+    /// As in the audit log: `redeliver`.
+    pub(crate) name: &'static str,
     /// As a question begins: `Redeliver`.
     pub(crate) verb: &'static str,
     /// As an answer begins: `redelivered`.
@@ -90,13 +92,13 @@ where
     F: Future<Output = Result<Vec<Uuid>, StoreError>>,
 {
     let mut filter = args.filter.with_status(&deed.status);
-    filter.ids.extend(&args.ids);
+    filter.ids.extend(&args.named);
     filter.ids.sort();
     filter.ids.dedup();
     if filter.is_everything() && !args.all {
         return Err(Failure::usage(format!(
             "nothing says which events to {}: name their ids, narrow them down (--topic, --error, --older-than …), or add --all",
-            deed.verb.to_lowercase()
+            deed.name
         )));
     }
     let named = filter.ids.len();
@@ -106,7 +108,7 @@ where
     let (found, sample) = find(&*store, filter, args.limit, discarded).await?;
     let mut answer = Answer {
         table: store.table().to_string(),
-        act: deed.done,
+        act: deed.name,
         dry_run: args.dry_run,
         found: found.len(),
         done: 0,
@@ -161,8 +163,9 @@ async fn find(
     let mut found = Vec::new();
     let mut sample = Vec::new();
     let limit = limit.unwrap_or(usize::MAX);
+    let size = u32::try_from(limit.max(1000)).map_or(PAGE, |limit| limit.min(PAGE));
     loop {
-        let page = store.list(&filter, PAGE).await?;
+        let page = store.list(&filter, size).await?;
         let Some(last) = page.last() else { break };
         filter.after = Some(last.sequence);
         // What an operator gave up stays so, unless it is named.
@@ -249,7 +252,7 @@ fn operator() -> String {
     let user = ["SUDO_USER", "USER", "LOGNAME"]
         .iter()
         .find_map(|name| std::env::var(name).ok().filter(|user| !user.is_empty()))
-        .unwrap_or_else(|| "unknown".to_owned());
+        .unwrap_or_else(|| format!("user {}", rustix::process::getuid().as_raw()));
     let host = rustix::system::uname();
     format!("{user}@{}", host.nodename().to_string_lossy())
 }

@@ -14,7 +14,7 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
 /// A time exactly: RFC 3339, in UTC.
 pub(crate) fn exact(time: SystemTime) -> String {
     match Timestamp::try_from(time) {
-        Ok(time) => time.to_string(),
+        Ok(time) => format!("{time:.6}"),
         // Further away than four-digit years.
         Err(_) => format!("{time:?}"),
     }

@@ -3,80 +3,33 @@
 //! Outside any transaction. Every delivery is a task of its own, so that one that fails, hangs
 //! or panics costs no other; only events of one ordering key share a task, and follow each other.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
-use std::sync::atomic::{AtomicUsize, Ordering as Memory};
-use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use posthaste::store::{OnFailure, Ordering, Verdict};
 use posthaste::{DeadReason, Event};
-use tokio::sync::Semaphore;
 use tracing::Instrument;
 
-use crate::circuit::{Admission, Circuit};
+use crate::circuit::Admission;
+use crate::destination::Destination;
 use crate::observe::{panic_text, presentable};
 use crate::relay::Engine;
 use crate::settle::Done;
-use crate::sink::{Outcome, Sink};
+use crate::sink::Outcome;
 
-/// A sink by its name, with what it can take right now.
-pub(crate) struct Destination {
-    pub(crate) name: String,
-    sink: Arc<dyn Sink>,
-    slots: Arc<Semaphore>,
-    circuit: Mutex<Circuit>,
-    /// Claimed for it and not yet decided on.
-    in_hand: AtomicUsize,
-    /// What goes there, as far as it was seen.
-    topics: Mutex<HashSet<String>>,
-}
-
-impl Destination {
-    pub(crate) fn new(name: String, sink: Arc<dyn Sink>) -> Self {
-        Self {
-            name,
-            sink,
-            slots: Arc::new(Semaphore::new(Semaphore::MAX_PERMITS)),
-            circuit: Mutex::new(Circuit::new()),
-            in_hand: AtomicUsize::new(0),
-            topics: Mutex::new(HashSet::new()),
-        }
-    }
-
-    pub(crate) fn limit(&mut self, deliveries: usize) {
-        self.slots = Arc::new(Semaphore::new(deliveries.clamp(1, Semaphore::MAX_PERMITS)));
-    }
-
-    pub(crate) fn admission(&self, now: Instant) -> Admission {
-        self.circuit().admission(now)
-    }
-
-    pub(crate) fn in_hand(&self) -> usize {
-        self.in_hand.load(Memory::Relaxed)
-    }
-
-    pub(crate) fn topics(&self) -> Vec<String> {
-        let topics = self.topics.lock().expect("not poisoned");
-        topics.iter().cloned().collect()
-    }
-
-    fn expect(&self, event: &Event) {
-        self.in_hand.fetch_add(1, Memory::Relaxed);
-        let mut topics = self.topics.lock().expect("not poisoned");
-        if !topics.contains(&event.topic) {
-            topics.insert(event.topic.clone());
-        }
-    }
-
-    fn circuit(&self) -> std::sync::MutexGuard<'_, Circuit> {
-        self.circuit.lock().expect("not poisoned")
-    }
-}
+/// A destination may ask to be left alone for this long at most.
+const LONGEST_WISH: Duration = Duration::from_secs(3600);
 
 /// An event, and where it goes, if any route is for it.
-type Link = (Option<usize>, Arc<Event>);
+struct Link {
+    destination: Option<usize>,
+    event: Arc<Event>,
+    /// Its destination takes nothing more, for this long.
+    put_off: Option<Duration>,
+}
 
 /// Events to be delivered one after the other.
 struct Chain {
@@ -90,11 +43,13 @@ impl Chain {
     async fn follow(mut self, claimed: Instant) {
         let goes_on_without = self.engine.settings.ordering == Ordering::Key(OnFailure::Skip);
         let mut halted = false;
-        while let Some((destination, event)) = self.links.front().cloned() {
-            let verdict = match destination {
+        while let Some(link) = self.links.front() {
+            let event = link.event.clone();
+            let verdict = match (link.destination, link.put_off) {
                 _ if halted => Verdict::Release,
-                Some(place) => self.engine.attempt(place, &event, claimed).await,
-                None => dead(
+                (_, Some(delay)) => Verdict::Postpone { delay },
+                (Some(place), None) => self.engine.attempt(place, &event, claimed).await,
+                (None, None) => dead(
                     DeadReason::Rejected,
                     format!("no route leads topic {} to a destination", event.topic),
                 ),
@@ -102,7 +57,7 @@ impl Chain {
             halted = match &verdict {
                 Verdict::Delivered { .. } => false,
                 Verdict::Dead { .. } => !goes_on_without,
-                Verdict::Retry { .. } | Verdict::Release => true,
+                Verdict::Retry { .. } | Verdict::Postpone { .. } | Verdict::Release => true,
             };
             self.done(verdict);
         }
@@ -110,14 +65,13 @@ impl Chain {
 
     /// Takes the first event off the chain, with its verdict.
     fn done(&mut self, verdict: Verdict) {
-        let Some((destination, event)) = self.links.pop_front() else {
+        let Some(link) = self.links.pop_front() else {
             return;
         };
-        if let Some(place) = destination {
-            self.engine.destinations[place]
-                .in_hand
-                .fetch_sub(1, Memory::Relaxed);
+        if let (Some(place), None) = (link.destination, link.put_off) {
+            self.engine.destinations[place].done();
         }
+        let event = link.event;
         self.engine.settling.done(Done { event, verdict });
     }
 }
@@ -126,7 +80,7 @@ impl Chain {
 /// prolonged for ever.
 impl Drop for Chain {
     fn drop(&mut self) {
-        if let Some((_, event)) = self.links.front().cloned() {
+        if let Some(event) = self.links.front().map(|link| link.event.clone()) {
             let broken = Outcome::Retry("the relay failed while it delivered this".to_owned());
             self.done(self.engine.verdict(&event, broken));
         }
@@ -142,16 +96,11 @@ impl Engine {
         let mut chains: Vec<Vec<Link>> = Vec::with_capacity(events.len());
         let mut chain_of_key = std::collections::HashMap::new();
         for event in events {
-            let event = Arc::new(event);
-            let destination = self.route(&event.topic);
-            if let Some(place) = destination {
-                self.destinations[place].expect(&event);
-            }
+            let link = self.link(Arc::new(event));
             let key = match self.settings.ordering {
-                Ordering::Key(_) => event.ordering_key.clone(),
+                Ordering::Key(_) => link.event.ordering_key.clone(),
                 Ordering::None => None,
             };
-            let link = (destination, event);
             match key.map(|key| *chain_of_key.entry(key).or_insert(chains.len())) {
                 Some(chain) if chain < chains.len() => chains[chain].push(link),
                 _ => chains.push(vec![link]),
@@ -163,6 +112,28 @@ impl Engine {
                 links: chain.into(),
             };
             tokio::spawn(chain.follow(claimed));
+        }
+    }
+
+    /// Where an event goes, and whether now. Of a topic that goes one way only what can be taken is
+    /// claimed; of others, what came along and cannot be taken is put off.
+    fn link(&self, event: Arc<Event>) -> Link {
+        let (destination, all_go_there) = self.routes.of(&event);
+        let put_off = destination.and_then(|place| {
+            let destination = &self.destinations[place];
+            destination.learn(&event.topic);
+            match all_go_there {
+                true => None,
+                false => destination.put_off(Instant::now(), self.share()),
+            }
+        });
+        if let (Some(place), None) = (destination, put_off) {
+            self.destinations[place].expect();
+        }
+        Link {
+            destination,
+            event,
+            put_off,
         }
     }
 
@@ -184,7 +155,12 @@ impl Engine {
                 .may_start(&event.lease, self.settings.dispatch_timeout);
         if !ready {
             // Returned, not dropped: what was never sent should not wait for its lease.
-            return Verdict::Release;
+            return match self.routes.are_one(&event.topic) {
+                true => Verdict::Release,
+                false => destination
+                    .put_off(Instant::now(), usize::MAX)
+                    .map_or(Verdict::Release, |delay| Verdict::Postpone { delay }),
+            };
         }
         let span = tracing::debug_span!(
             "dispatch", table = self.observer.table, topic = event.topic, id = %event.id,
@@ -261,24 +237,29 @@ impl Engine {
             Outcome::Delivered => Verdict::Delivered {
                 keep: settings.keep(),
             },
-            Outcome::Retry(why) => {
-                let error = presentable(&why, &event.payload);
-                match event.attempts >= settings.max_attempts {
-                    true => dead(DeadReason::Exhausted, error),
-                    false => Verdict::Retry {
-                        delay: settings.retry.delay(event.attempts, (settings.random)()),
-                        error,
-                    },
-                }
-            }
+            Outcome::Retry(why) => self.retry(event, &why, Duration::ZERO),
+            Outcome::RetryAfter(why, after) => self.retry(event, &why, after.min(LONGEST_WISH)),
             Outcome::Reject(why) => dead(DeadReason::Rejected, presentable(&why, &event.payload)),
             Outcome::Unavailable(_) => Verdict::Release,
         }
     }
 
+    /// Later, and not before the destination wants it again.
+    fn retry(&self, event: &Event, why: &str, at_least: Duration) -> Verdict {
+        let settings = &self.settings;
+        let error = presentable(why, &event.payload);
+        if event.attempts >= settings.max_attempts {
+            return dead(DeadReason::Exhausted, error);
+        }
+        let delay = settings.retry.delay(event.attempts, (settings.random)());
+        Verdict::Retry {
+            delay: delay.max(at_least),
+            error,
+        }
+    }
+
     fn log_failure(&self, destination: &Destination, event: &Event, outcome: &Outcome) {
-        let (Outcome::Retry(why) | Outcome::Reject(why) | Outcome::Unavailable(why)) = outcome
-        else {
+        let Some(why) = outcome.why() else {
             return;
         };
         tracing::warn!(

@@ -6,23 +6,34 @@
 
 mod circuit;
 mod clean;
+mod destination;
 mod dispatch;
+pub mod envelope;
+mod escape;
 mod hand;
 mod observe;
 mod pace;
 mod relay;
 mod retry;
+mod route;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that fails may panic")]
+mod sample;
 mod settings;
 mod settle;
 pub mod sink;
+pub mod template;
 
+pub use envelope::Envelope;
 pub use observe::describe_metrics;
 /// Which topics a route or a subscription is for.
 #[doc(inline)]
 pub use posthaste::Pattern;
 pub use relay::{Relay, Waker};
 pub use retry::Retry;
+pub use route::Matcher;
 pub use settings::{Builder, Cleaning, Mode, Problem, Settings, SettingsError};
+pub use template::Template;
 
 // So that the snippets of the README compile.
 #[cfg(doctest)]

@@ -64,7 +64,7 @@ impl Meters {
     pub(crate) fn of(&self, outcome: &Outcome) -> &Meter {
         match outcome {
             Outcome::Delivered => &self.success,
-            Outcome::Retry(_) => &self.failure,
+            Outcome::Retry(_) | Outcome::RetryAfter(..) => &self.failure,
             Outcome::Reject(_) => &self.rejected,
             Outcome::Unavailable(_) => &self.unavailable,
         }

@@ -3,22 +3,22 @@
 //! Around it run the settler, the keeper of leases, the cleaner and the counter of what is
 //! there. The loop waits for none of them; what it has in hand is bounded.
 
-use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering as Memory};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use posthaste::store::{Claim, Claimed, Ordering, Reach, Scope, Settlement, Verdict};
-use posthaste::{DeadReason, Lease, Pattern, Store, StoreError};
+use posthaste::{DeadReason, Lease, Store, StoreError};
 use tokio::sync::{Notify, watch};
 use tokio::task::{JoinError, JoinSet};
 use tracing::Instrument;
 
 use crate::circuit::Admission;
-use crate::dispatch::Destination;
+use crate::destination::Destination;
 use crate::hand::Hand;
 use crate::observe::{Observer, presentable};
 use crate::pace::Pace;
+use crate::route::Routes;
 use crate::settings::{Builder, Mode, Settings};
 use crate::settle::Settling;
 
@@ -61,8 +61,7 @@ pub(crate) struct Engine {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) settings: Settings,
     pub(crate) destinations: Vec<Destination>,
-    routes: Vec<(Pattern, usize)>,
-    routed: Mutex<HashMap<String, Option<usize>>>,
+    pub(crate) routes: Routes,
     pub(crate) hand: Hand,
     pub(crate) settling: Settling,
     pub(crate) observer: Observer,
@@ -87,7 +86,7 @@ impl Relay {
         store: Arc<dyn Store>,
         settings: Settings,
         destinations: Vec<Destination>,
-        routes: Vec<(Pattern, usize)>,
+        routes: Routes,
     ) -> Self {
         let (settling, verdicts) = Settling::new();
         let (stop, stopped) = watch::channel(false);
@@ -98,7 +97,6 @@ impl Relay {
                 settings,
                 destinations,
                 routes,
-                routed: Mutex::new(HashMap::new()),
                 hand: Hand::default(),
                 settling,
                 wake: Arc::new(Notify::new()),
@@ -205,8 +203,7 @@ impl Engine {
     /// Claims once for every destination that takes events. Gives back whether there is more.
     async fn claim_once(self: &Arc<Self>, pace: &mut Pace) -> Result<bool, StoreError> {
         let (in_hand, bytes) = self.hand.load();
-        // What one destination may have in hand: a slow one must not take what others need.
-        let share = self.settings.in_flight.div_ceil(self.destinations.len());
+        let share = self.share();
         let room = self
             .settings
             .in_flight
@@ -249,9 +246,14 @@ impl Engine {
                 };
                 self.take(&claim).await?;
             }
-            except_topics.extend(topics);
+            // Of a topic that goes several ways, others still take events.
+            except_topics.extend(
+                topics
+                    .into_iter()
+                    .filter(|topic| self.routes.are_one(topic)),
+            );
         }
-        if shut == self.destinations.len() && !except_topics.is_empty() {
+        if shut == self.destinations.len() {
             return Ok(false);
         }
         let reach = pace.reach(now);
@@ -359,18 +361,9 @@ impl Engine {
             .unwrap_or(Duration::MAX)
     }
 
-    pub(crate) fn route(&self, topic: &str) -> Option<usize> {
-        let mut routed = self.routed.lock().expect("not poisoned");
-        if let Some(known) = routed.get(topic) {
-            return *known;
-        }
-        let found = self
-            .routes
-            .iter()
-            .find(|(pattern, _)| pattern.matches(topic))
-            .map(|(_, destination)| *destination);
-        routed.insert(topic.to_owned(), found);
-        found
+    /// What one destination may have in hand: a slow one must not take what others need.
+    pub(crate) fn share(&self) -> usize {
+        self.settings.in_flight.div_ceil(self.destinations.len())
     }
 
     async fn leads(&self) -> bool {

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use posthaste::Store;
 use posthaste::store::{Ordering, Scope};
-use posthaste::{Pattern, Store};
 
-use crate::dispatch::Destination;
+use crate::destination::Destination;
 use crate::relay::Relay;
 use crate::retry::Retry;
+use crate::route::{Matcher, Routes};
 use crate::sink::Sink;
 
 /// Longer than anything sensible, and within what every clock and database can hold.
@@ -120,7 +121,7 @@ pub struct Builder {
     store: Arc<dyn Store>,
     settings: Settings,
     destinations: Vec<Destination>,
-    routes: Vec<(Pattern, String)>,
+    routes: Vec<(Matcher, String)>,
 }
 
 /// Why a relay was not built.
@@ -181,11 +182,15 @@ impl Builder {
         self
     }
 
-    /// Sends topics that match the pattern (`*` stands for anything) to a destination.
-    /// The first match wins; an event that no route is for is dead (`rejected`).
-    pub fn route(mut self, pattern: &str, destination: impl Into<String>) -> Self {
-        self.routes
-            .push((Pattern::new(pattern), destination.into()));
+    /// Sends events to a destination: topics that match a pattern (`*` stands for anything), or
+    /// whatever a [`Matcher`] says. The first match wins; an event that no route is for is dead
+    /// (`rejected`).
+    ///
+    /// Events are best told apart by topic: while a destination is down, its topics are left in peace.
+    /// Of a topic that goes several ways, what cannot be delivered is claimed and put off, again and
+    /// again, and comes back at a bounded rate.
+    pub fn route(mut self, events: impl Into<Matcher>, destination: impl Into<String>) -> Self {
+        self.routes.push((events.into(), destination.into()));
         self
     }
 
@@ -296,7 +301,7 @@ impl Builder {
     /// Checks all settings at once, and builds the relay.
     pub fn build(mut self) -> Result<Relay, SettingsError> {
         if let ([only], true) = (&self.destinations[..], self.routes.is_empty()) {
-            self.routes = vec![(Pattern::new("*"), only.name.clone())];
+            self.routes = vec![(Matcher::any(), only.name.clone())];
         }
         let mut problems = self.settings.problems();
         problems.extend(self.routing_problems());
@@ -307,13 +312,13 @@ impl Builder {
         let routes = self
             .routes
             .iter()
-            .filter_map(|(pattern, name)| Some((pattern.clone(), place(name)?)))
+            .filter_map(|(matcher, name)| Some((matcher.clone(), place(name)?)))
             .collect();
         Ok(Relay::new(
             self.store,
             self.settings,
             self.destinations,
-            routes,
+            Routes::new(routes),
         ))
     }
 
@@ -340,12 +345,12 @@ impl Builder {
                 );
             }
         }
-        for (pattern, name) in &self.routes {
+        for (matcher, name) in &self.routes {
             if !names.contains(&name.as_str()) {
                 refuse(
                     &["route"],
                     format!(
-                        "the route for {pattern:?} names the destination {name:?}, which is not there"
+                        "the route for {matcher:?} names the destination {name:?}, which is not there"
                     ),
                 );
             }

@@ -2,15 +2,22 @@
 
 mod bus;
 mod func;
+#[cfg(feature = "http")]
+pub mod http;
 mod stdout;
+#[cfg(feature = "http")]
+mod suspects;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use posthaste::Event;
 
 pub use bus::Bus;
 pub use func::{FromFn, from_fn};
+#[cfg(feature = "http")]
+pub use http::Http;
 pub use stdout::{JsonLines, stdout};
 
 /// Where events go.
@@ -39,6 +46,8 @@ pub enum Outcome {
     Delivered,
     /// It failed, and may succeed later. Costs an attempt.
     Retry(String),
+    /// The same, and the destination said for how long to leave it alone.
+    RetryAfter(String, Duration),
     /// It can never succeed: cannot be decoded, too large, refused. The event is dead at once.
     Reject(String),
     /// The destination is down, which is not the event's fault. Costs no attempt, and opens
@@ -50,9 +59,20 @@ impl Outcome {
     pub(crate) fn label(&self) -> &'static str {
         match self {
             Self::Delivered => "success",
-            Self::Retry(_) => "failure",
+            Self::Retry(_) | Self::RetryAfter(..) => "failure",
             Self::Reject(_) => "rejected",
             Self::Unavailable(_) => "unavailable",
+        }
+    }
+
+    /// What went wrong, if anything did.
+    pub fn why(&self) -> Option<&str> {
+        match self {
+            Self::Delivered => None,
+            Self::Retry(why)
+            | Self::RetryAfter(why, _)
+            | Self::Reject(why)
+            | Self::Unavailable(why) => Some(why),
         }
     }
 }

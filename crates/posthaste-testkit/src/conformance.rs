@@ -71,6 +71,7 @@ macro_rules! conformance {
                 a_mixed_batch_is_settled_each_in_its_way
                 a_retry_waits_for_its_delay
                 a_released_event_is_due_at_once_with_its_attempt_back
+                a_postponed_event_waits_for_its_delay_with_its_attempt_back
                 a_rejected_event_is_dead_with_its_reason
                 an_old_epoch_changes_nothing
                 another_owner_changes_nothing

@@ -34,6 +34,9 @@ fn verdict() -> impl Strategy<Value = Verdict> {
             error: "too odd".to_owned(),
         }),
         Just(Verdict::Release),
+        (0..3_u32).prop_map(|hours| Verdict::Postpone {
+            delay: hours * world::HOUR,
+        }),
     ]
 }
 

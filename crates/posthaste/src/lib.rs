@@ -9,6 +9,7 @@
 mod aggregate;
 mod enqueue;
 mod event;
+pub mod header;
 mod inbox;
 mod message;
 #[cfg(feature = "opentelemetry")]

@@ -267,6 +267,11 @@ pub enum Verdict {
     },
     /// Pending again, due at once, with its attempt given back: it was never tried.
     Release,
+    /// The same, but due after the delay: its destination does not take it now.
+    Postpone {
+        /// How long to wait.
+        delay: Duration,
+    },
 }
 
 /// What a settlement changed.

@@ -35,6 +35,7 @@ pub(crate) struct Discard {
 
 pub(crate) async fn run(place: &Place, args: &Discard) -> Result<(), Failure> {
     let deed = Deed {
+        name: "discard",
         verb: "Discard",
         done: "discarded",
         status: match args.status.is_empty() {

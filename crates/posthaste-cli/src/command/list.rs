@@ -31,21 +31,21 @@ Examples:
 #[command(after_long_help = LIST_EXAMPLES)]
 pub(crate) struct List {
     #[command(flatten)]
+    length: Length,
+    #[command(flatten)]
     filter: FilterArgs,
     /// Only with these [default: all but delivered]
     #[arg(long, value_delimiter = ',', value_parser = any_status(), help_heading = "Which events")]
     status: Vec<Wanted>,
-    #[command(flatten)]
-    length: Length,
 }
 
 #[derive(Debug, Args)]
 #[command(after_long_help = DEAD_EXAMPLES)]
 pub(crate) struct Dead {
     #[command(flatten)]
-    filter: FilterArgs,
-    #[command(flatten)]
     length: Length,
+    #[command(flatten)]
+    filter: FilterArgs,
 }
 
 #[derive(Debug, Args)]

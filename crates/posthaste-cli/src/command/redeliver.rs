@@ -36,6 +36,7 @@ pub(crate) struct Redeliver {
 
 pub(crate) async fn run(place: &Place, args: &Redeliver) -> Result<(), Failure> {
     let deed = Deed {
+        name: "redeliver",
         verb: "Redeliver",
         done: "redelivered",
         status: vec![args.status],

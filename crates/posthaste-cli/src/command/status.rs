@@ -1,5 +1,6 @@
 //! `posthaste status`: how each outbox stands, and whether that is well.
 
+use std::io::Write;
 use std::time::Duration;
 
 use clap::Args;
@@ -12,6 +13,9 @@ use crate::failure::Failure;
 use crate::output::{BAD, BUSY, Cell, GOOD, Output, PLAIN};
 use crate::place;
 use crate::time::{brief, parse_duration};
+
+/// Clears the screen, and goes to its first line.
+const CLEAR: &str = "\x1b[2J\x1b[H";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -66,8 +70,8 @@ pub(crate) async fn run(place: &Place, args: &Status) -> Result<(), Failure> {
             standings.push(look(&**store, args).await?);
         }
         if args.watch && output.terminal && !output.json {
-            // Home, and clear what is below.
-            output.line("\x1b[H\x1b[J")?;
+            // Past the stream that takes colours out: this is no colour.
+            write!(std::io::stdout(), "{CLEAR}")?;
         }
         tell(&output, &standings)?;
         if !args.watch {
@@ -100,7 +104,7 @@ async fn look(store: &dyn Store, args: &Status) -> Result<Standing, Failure> {
         stuck: stats.stuck,
         dead,
         discarded,
-        oldest_pending_seconds: stats.oldest_pending.as_secs_f64(),
+        oldest_pending_seconds: stats.oldest_pending.as_millis() as f64 / 1000.0,
         healthy: findings.is_empty(),
         findings,
     })

@@ -186,7 +186,11 @@ fn line(output: &Output, record: &Record) -> String {
             .as_deref()
             .map(visible)
             .unwrap_or_default();
-        parts.push(paint(&format!("{reason}: {error}"), BAD));
+        let why = match error.is_empty() {
+            true => reason.to_string(),
+            false => format!("{reason}: {error}"),
+        };
+        parts.push(paint(&why, BAD));
     }
     parts.join(separator)
 }

@@ -87,7 +87,7 @@ fn joined(failures: Vec<Outcome>) -> Outcome {
         match failure {
             Outcome::Delivered => continue,
             Outcome::Reject(why) => reasons.push(why),
-            Outcome::Retry(why) | Outcome::Unavailable(why) => {
+            Outcome::Retry(why) | Outcome::RetryAfter(why, _) | Outcome::Unavailable(why) => {
                 all_rejected = false;
                 reasons.push(why);
             }

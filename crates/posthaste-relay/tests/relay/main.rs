@@ -11,6 +11,7 @@ mod failure;
 mod observe;
 mod order;
 mod outage;
+mod route;
 mod settings;
 mod single_active;
 mod stdout;

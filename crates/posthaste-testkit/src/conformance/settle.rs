@@ -125,6 +125,23 @@ pub async fn a_released_event_is_due_at_once_with_its_attempt_back(bed: impl Bed
     assert_eq!((again.attempts, again.lease.epoch), (1, 2));
 }
 
+// F9: what its destination does not take costs no attempt.
+pub async fn a_postponed_event_waits_for_its_delay_with_its_attempt_back(bed: impl Bed) {
+    let store = bed.relay().await;
+    enqueue(&bed, &[message()]).await;
+    let event = claim_all(&store, &Claim::new(1)).await.remove(0);
+    retry(&store, &event, Duration::ZERO).await;
+    let event = claim_all(&store, &Claim::new(1)).await.remove(0);
+    settle(&store, &event, Verdict::Postpone { delay: HOUR }).await;
+    let record = record(&store, event.id).await;
+    assert_eq!((record.status, record.attempts), (Status::Pending, 1));
+    assert_eq!(record.last_error.as_deref(), Some("no answer"));
+    assert!(claim_all(&store, &Claim::new(1)).await.is_empty());
+    bed.pass(HOUR).await;
+    let again = claim_all(&store, &Claim::new(1)).await.remove(0);
+    assert_eq!((again.attempts, again.lease.epoch), (2, 3));
+}
+
 // F6
 pub async fn a_rejected_event_is_dead_with_its_reason(bed: impl Bed) {
     let store = bed.relay().await;

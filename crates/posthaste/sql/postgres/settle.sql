@@ -1,10 +1,11 @@
 -- settle: end leases of events that were not delivered.
--- $1 owners, $2 ids, $3 epochs, $4 verdicts (retry, dead, release), $5 delays in seconds, $6 dead reasons, $7 errors.
+-- $1 owners, $2 ids, $3 epochs, $4 verdicts (retry, dead, release, postpone), $5 delays in seconds,
+-- $6 dead reasons, $7 errors.
 update {outbox} e
 set status          = case s.verdict when 'dead' then 'dead' else 'pending' end,
-    attempts        = case s.verdict when 'release' then e.attempts - 1 else e.attempts end,
-    next_attempt_at = case s.verdict
-                        when 'retry' then clock_timestamp() + make_interval(secs => s.delay)
+    attempts        = case when s.verdict in ('release', 'postpone') then e.attempts - 1 else e.attempts end,
+    next_attempt_at = case when s.verdict in ('retry', 'postpone')
+                        then clock_timestamp() + make_interval(secs => s.delay)
                         else e.next_attempt_at
                       end,
     dead_at         = case s.verdict when 'dead' then clock_timestamp() end,

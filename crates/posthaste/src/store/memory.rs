@@ -233,6 +233,11 @@ impl Store for Memory {
                     row.state = State::Pending;
                     row.attempts -= 1;
                 }
+                Verdict::Postpone { delay } => {
+                    row.state = State::Pending;
+                    row.attempts -= 1;
+                    row.next_attempt_at = now + *delay;
+                }
             }
             settled.applied += 1;
         }

@@ -359,7 +359,7 @@ impl Stored {
 fn again(mut values: Row) -> Row {
     let origin = std::mem::replace(&mut values.id, Uuid::new_v4());
     let mut headers = headers(&values);
-    headers.insert("posthaste-redelivery-of".to_owned(), origin.to_string());
+    headers.insert(crate::header::REDELIVERY_OF.to_owned(), origin.to_string());
     values.headers = serde_json::to_string(&headers).expect("a map of strings is JSON");
     values.dedupe_key = None;
     values.delay = 0.0;

@@ -103,6 +103,7 @@ impl Postgres {
                 Verdict::Dead { reason, error } => {
                     ("dead", 0.0, Some(reason.as_str()), Some(error))
                 }
+                Verdict::Postpone { delay } => ("postpone", delay.as_secs_f64(), None, None),
                 Verdict::Release | Verdict::Delivered { .. } => ("release", 0.0, None, None),
             };
             verdicts.push(verdict);

@@ -41,6 +41,7 @@ impl Outbox {
                         ("dead", Duration::ZERO, reason, Some(error))
                     }
                     Verdict::Release => ("release", Duration::ZERO, None, None),
+                    Verdict::Postpone { delay } => ("postpone", *delay, None, None),
                 };
                 let (delay, error) = (decode::length(delay), error.map(|text| storable(text)));
                 let values = params![now, id, owner, lease.epoch, name, delay, reason, error];

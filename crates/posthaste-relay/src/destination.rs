@@ -1,0 +1,123 @@
+//! A destination: a sink by its name, with what it can take right now.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicUsize, Ordering as Memory};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Semaphore;
+
+use crate::circuit::{Admission, Circuit};
+use crate::sink::Sink;
+
+/// How long to put an event off, at least, whose destination is full.
+const FULL: Duration = Duration::from_millis(100);
+/// Events that are put off come back one by one, this far apart: a long line of them must not
+/// keep the database busy.
+const APART: Duration = Duration::from_millis(2);
+
+pub(crate) struct Destination {
+    pub(crate) name: String,
+    pub(crate) sink: Arc<dyn Sink>,
+    pub(crate) slots: Arc<Semaphore>,
+    circuit: Mutex<Circuit>,
+    /// Claimed for it and not yet decided on.
+    in_hand: AtomicUsize,
+    /// What goes there, as far as it was seen.
+    topics: Mutex<HashSet<String>>,
+    /// When the last event that was put off comes back.
+    put_off: Mutex<Option<Instant>>,
+}
+
+impl Destination {
+    pub(crate) fn new(name: String, sink: Arc<dyn Sink>) -> Self {
+        Self {
+            name,
+            sink,
+            slots: Arc::new(Semaphore::new(Semaphore::MAX_PERMITS)),
+            circuit: Mutex::new(Circuit::new()),
+            in_hand: AtomicUsize::new(0),
+            topics: Mutex::default(),
+            put_off: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn limit(&mut self, deliveries: usize) {
+        self.slots = Arc::new(Semaphore::new(deliveries.clamp(1, Semaphore::MAX_PERMITS)));
+    }
+
+    pub(crate) fn admission(&self, now: Instant) -> Admission {
+        self.circuit().admission(now)
+    }
+
+    pub(crate) fn in_hand(&self) -> usize {
+        self.in_hand.load(Memory::Relaxed)
+    }
+
+    pub(crate) fn topics(&self) -> Vec<String> {
+        let topics = self.topics.lock().expect("not poisoned");
+        topics.iter().cloned().collect()
+    }
+
+    /// Events of this topic go here.
+    pub(crate) fn learn(&self, topic: &str) {
+        let mut topics = self.topics.lock().expect("not poisoned");
+        if !topics.contains(topic) {
+            topics.insert(topic.to_owned());
+        }
+    }
+
+    /// One more is in hand for it.
+    pub(crate) fn expect(&self) {
+        self.in_hand.fetch_add(1, Memory::Relaxed);
+    }
+
+    /// One of those is decided on.
+    pub(crate) fn done(&self) {
+        self.in_hand.fetch_sub(1, Memory::Relaxed);
+    }
+
+    /// For how long to put an event off, if it cannot be taken now. `share` is what the destination
+    /// may have in hand.
+    pub(crate) fn put_off(&self, now: Instant, share: usize) -> Option<Duration> {
+        let until = match self.admission(now) {
+            Admission::Freely if self.in_hand() < share => return None,
+            Admission::AtMost(window) if self.in_hand() < window.min(share) => return None,
+            Admission::Freely | Admission::AtMost(_) => now + FULL,
+            Admission::Nothing(until) => until,
+        };
+        let mut last = self.put_off.lock().expect("not poisoned");
+        let at = last.map_or(until, |last| until.max(last + APART));
+        *last = Some(at);
+        Some(at.saturating_duration_since(now))
+    }
+
+    pub(crate) fn circuit(&self) -> MutexGuard<'_, Circuit> {
+        self.circuit.lock().expect("not poisoned")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sink;
+
+    #[test]
+    fn what_cannot_be_taken_comes_back_one_by_one() {
+        let destination = Destination::new("d".to_owned(), Arc::new(sink::stdout()));
+        let now = Instant::now();
+        assert_eq!(destination.put_off(now, 1), None);
+        destination.expect();
+        assert_eq!(destination.put_off(now, 1), Some(FULL));
+        assert_eq!(destination.put_off(now, 1), Some(FULL + APART));
+        assert_eq!(destination.put_off(now, 2), None);
+        destination.done();
+        assert_eq!(destination.put_off(now, 1), None);
+        destination.circuit().unavailable(now, 1.0);
+        let Admission::Nothing(until) = destination.admission(now) else {
+            panic!("open");
+        };
+        assert_eq!(destination.put_off(now, 1), Some(until - now));
+        assert_eq!(destination.put_off(until, 1), None, "the probe");
+    }
+}

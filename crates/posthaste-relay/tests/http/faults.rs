@@ -1,0 +1,287 @@
+//! Servers that hang, drip, cut and flood.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use http_body_util::Full;
+use hyper::Response;
+use posthaste::Message;
+use posthaste_relay::sink::{Http, Outcome, Sink};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+
+use crate::endpoint::*;
+
+/// A server that does with each connection what the function says.
+async fn server<F, A>(act: F) -> Http
+where
+    F: Fn(TcpStream, usize) -> A + Send + 'static,
+    A: Future<Output = ()> + Send + 'static,
+{
+    let listener = TcpListener::bind(own_address()).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        let mut connections = JoinSet::new();
+        for number in 0.. {
+            let (stream, _) = listener.accept().await.unwrap();
+            connections.spawn(act(stream, number));
+        }
+    });
+    let builder = Http::builder(format!("http://{address}/hook"));
+    let builder = builder.allow("127.0.0.0/8").timeout(Duration::from_secs(3));
+    builder.build().unwrap()
+}
+
+/// Reads a whole request: its head, and the body that it announces.
+async fn read_request(stream: &mut TcpStream) -> bool {
+    let mut text = Vec::new();
+    let mut chunk = [0; 4096];
+    loop {
+        let Ok(size @ 1..) = stream.read(&mut chunk).await else {
+            return false;
+        };
+        text.extend_from_slice(&chunk[..size]);
+        let Some(end) = text.windows(4).position(|window| window == b"\r\n\r\n") else {
+            continue;
+        };
+        let head = String::from_utf8_lossy(&text[..end]).to_ascii_lowercase();
+        let length = head
+            .lines()
+            .find_map(|line| line.strip_prefix("content-length: "))
+            .map_or(0, |length| length.parse::<usize>().unwrap());
+        if text.len() >= end + 4 + length {
+            return true;
+        }
+    }
+}
+
+async fn say(stream: &mut TcpStream, text: &str) {
+    let _ = stream.write_all(text.as_bytes()).await;
+}
+
+// B8
+#[tokio::test]
+async fn a_server_that_never_answers_costs_an_attempt_and_no_more_than_the_timeout() {
+    let sink = server(|mut stream, _| async move {
+        read_request(&mut stream).await;
+        std::future::pending::<()>().await;
+    })
+    .await;
+    let outcome = outcome(&sink).await;
+    assert!(
+        matches!(&outcome, Outcome::Retry(why) if why.contains("in time")),
+        "{outcome:?}"
+    );
+}
+
+// B8
+#[tokio::test]
+async fn a_head_that_drips_is_given_up() {
+    let sink = server(|mut stream, _| async move {
+        read_request(&mut stream).await;
+        for c in "HTTP/1.1 200 OK\r\nx-slow: "
+            .chars()
+            .chain(std::iter::repeat_n('x', 10_000))
+        {
+            say(&mut stream, &c.to_string()).await;
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    })
+    .await;
+    assert!(matches!(outcome(&sink).await, Outcome::Retry(_)));
+}
+
+#[tokio::test]
+async fn a_body_that_drips_or_floods_does_not_change_what_the_status_says() {
+    for status in ["200 OK", "500 Oh"] {
+        let sink = server(move |mut stream, number| async move {
+            read_request(&mut stream).await;
+            say(
+                &mut stream,
+                &format!("HTTP/1.1 {status}\r\ncontent-length: 9999999999\r\n\r\n"),
+            )
+            .await;
+            let flood = "x".repeat(1024 * 1024);
+            loop {
+                match number {
+                    0 => tokio::time::sleep(Duration::from_millis(50)).await,
+                    _ => say(&mut stream, &flood).await,
+                }
+                if stream.write_all(b"x").await.is_err() {
+                    return;
+                }
+            }
+        })
+        .await;
+        // The first connection drips, the second floods.
+        for _ in 0..2 {
+            let started = Instant::now();
+            let outcome = outcome(&sink).await;
+            match status {
+                "200 OK" => assert_eq!(outcome, Outcome::Delivered),
+                _ => assert!(
+                    matches!(&outcome, Outcome::Retry(why) if why.len() < 400),
+                    "{outcome:?}"
+                ),
+            }
+            assert!(started.elapsed() < Duration::from_secs(30));
+        }
+    }
+}
+
+// F9
+#[tokio::test]
+async fn a_connection_that_is_cut_before_the_status_is_an_outage_until_one_event_does_it_always() {
+    for cut_after in ["", "HTTP/1.1 20"] {
+        let sink = server(move |mut stream, _| async move {
+            read_request(&mut stream).await;
+            say(&mut stream, cut_after).await;
+        })
+        .await;
+        let poison = event().await;
+        for _ in 0..3 {
+            let outcome = sink.deliver(poison.clone()).await;
+            assert!(matches!(outcome, Outcome::Unavailable(_)), "{outcome:?}");
+        }
+        let last = sink.deliver(poison).await;
+        assert!(matches!(last, Outcome::Retry(_)), "{last:?}");
+        let another = outcome(&sink).await;
+        assert!(matches!(another, Outcome::Unavailable(_)), "{another:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_is_cut_after_the_status_was_answered() {
+    let sink = server(|mut stream, _| async move {
+        read_request(&mut stream).await;
+        say(
+            &mut stream,
+            "HTTP/1.1 202 Accepted\r\ncontent-length: 100\r\n\r\npart",
+        )
+        .await;
+    })
+    .await;
+    assert_eq!(outcome(&sink).await, Outcome::Delivered);
+}
+
+#[tokio::test]
+async fn what_is_no_http_is_no_delivery() {
+    let sink = server(|mut stream, _| async move {
+        read_request(&mut stream).await;
+        say(&mut stream, "SSH-2.0-OpenSSH_9.2\r\n").await;
+    })
+    .await;
+    assert_ne!(outcome(&sink).await, Outcome::Delivered);
+}
+
+// A connection that the server closed while it was idle is noticed, and costs nothing.
+#[tokio::test]
+async fn a_connection_closed_between_two_calls_is_replaced() {
+    let connections = Arc::new(AtomicUsize::new(0));
+    let count = connections.clone();
+    let sink = server(move |mut stream, _| {
+        count.fetch_add(1, Ordering::SeqCst);
+        async move {
+            if read_request(&mut stream).await {
+                // Kept alive, or so it says.
+                say(&mut stream, "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
+            }
+        }
+    })
+    .await;
+    for _ in 0..20 {
+        assert_eq!(outcome(&sink).await, Outcome::Delivered);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(connections.load(Ordering::SeqCst), 20);
+}
+
+#[tokio::test]
+async fn connections_are_used_again() {
+    let endpoint = Endpoint::answering(|_| {
+        Response::builder()
+            .status(200)
+            .body(Full::from("thank you"))
+            .unwrap()
+    })
+    .await;
+    let sink = endpoint.sink();
+    for _ in 0..50 {
+        assert_eq!(outcome(&sink).await, Outcome::Delivered);
+    }
+    assert!(endpoint.calls().iter().all(|call| call.connection == 0));
+}
+
+#[tokio::test]
+async fn a_refusal_that_comes_before_the_whole_body_was_sent_is_heard() {
+    let sink = server(|mut stream, _| async move {
+        let mut chunk = [0; 1024];
+        let _ = stream.read(&mut chunk).await;
+        say(
+            &mut stream,
+            "HTTP/1.1 413 Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n",
+        )
+        .await;
+        // Reads on for a while, as good servers do, so that the answer is not cut off.
+        let mut sunk = vec![0; 64 * 1024];
+        while let Ok(Ok(1..)) =
+            tokio::time::timeout(Duration::from_millis(500), stream.read(&mut sunk)).await
+        {}
+    })
+    .await;
+    let large = Message::bytes(
+        "shop.order.placed.v1",
+        "text/plain",
+        vec![b'x'; 1024 * 1024],
+    );
+    let outcome = sink.deliver(event_of(large).await).await;
+    assert!(
+        matches!(&outcome, Outcome::Reject(why) if why.contains("413")),
+        "{outcome:?}"
+    );
+}
+
+// F9
+#[tokio::test]
+async fn a_server_that_cannot_be_reached_is_unavailable() {
+    let address = {
+        let listener = TcpListener::bind(own_address()).await.unwrap();
+        listener.local_addr().unwrap()
+    };
+    for url in [
+        format!("http://{address}/"),
+        format!("https://{address}/"),
+        "http://no-such-host.invalid/".to_owned(),
+    ] {
+        let sink = Http::builder(&url).allow("127.0.0.0/8").build().unwrap();
+        let outcome = outcome(&sink).await;
+        assert!(
+            matches!(&outcome, Outcome::Unavailable(why) if why.contains("cannot connect")),
+            "{outcome:?}"
+        );
+    }
+}
+
+// F9: a handshake that never ends is part of connecting.
+#[tokio::test]
+async fn a_server_that_accepts_and_says_nothing_to_a_handshake_is_unavailable() {
+    let silent = Arc::new(Mutex::new(Vec::new()));
+    let listener = TcpListener::bind(own_address()).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let kept = silent.clone();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            kept.lock().unwrap().push(stream);
+        }
+    });
+    let builder = Http::builder(format!("https://{address}/")).allow("127.0.0.0/8");
+    let sink = builder
+        .connect_timeout(Duration::from_millis(300))
+        .build()
+        .unwrap();
+    let outcome = outcome(&sink).await;
+    assert!(matches!(outcome, Outcome::Unavailable(_)), "{outcome:?}");
+    assert!(!silent.lock().unwrap().is_empty());
+}

@@ -1,0 +1,14 @@
+//! Webhooks, to real servers over real sockets: one file for each theme.
+
+#![allow(clippy::unwrap_used, reason = "a test that fails may panic")]
+
+mod endpoint;
+
+mod answers;
+mod contract;
+mod faults;
+mod flow;
+mod guard;
+mod message;
+mod settings;
+mod tls;
