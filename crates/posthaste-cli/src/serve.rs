@@ -72,7 +72,7 @@ async fn connect(outbox: &config::Outbox) -> Result<Arc<dyn Store>, Failure> {
         if !matches!(failure, Failure::Unavailable(_)) {
             return Err(failure);
         }
-        tracing::warn!(table = %outbox.table, "{failure}; trying again in {pause:?}");
+        tracing::warn!(table = %outbox.table, "{failure} Trying again in {pause:?}");
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(LONGEST_PAUSE);
     }

@@ -28,8 +28,19 @@ const LIFE: Duration = Duration::from_secs(5);
 /// How long to wait, after the last order, until everything has arrived.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+const EXAMPLES: &str = "\
+Examples:
+  posthaste demo
+  posthaste demo --for 10s --rate 200
+  posthaste demo --for 10s --file shop.db   # and then: posthaste --database sqlite:shop.db …
+
+A shop commits orders with their events, or rolls both back. A courier delivers them: some attempts
+fail, some parcels are refused for good, it is away at times, and relays are killed. At the end two
+ledgers and the database are compared: the exit code is 1 if anything was lost or made up.";
+
 /// What was asked for.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = EXAMPLES)]
 pub(crate) struct Demo {
     /// Stop after this long, e.g. 10s [default: until Ctrl-C]
     #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]

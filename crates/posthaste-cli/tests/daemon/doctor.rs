@@ -15,7 +15,10 @@ every_place! {
 fn all_is_well(place: &Place) {
     let found = place.migrated().ask(&["doctor"]).done();
     assert!(found.starts_with(&place.table), "{found}");
-    assert!(!found.contains("bad") && !found.contains("doubtful"), "{found}");
+    assert!(
+        !found.contains("bad") && !found.contains("doubtful"),
+        "{found}"
+    );
     let looked_at: &[&str] = match place.is_postgres() {
         true => &["clock", "rights", "durability", "connections", "vacuum"],
         false => &["library", "journal", "space"],
@@ -40,7 +43,10 @@ fn dead_events_are_worth_a_look_and_no_failure(place: &Place) {
     daemon.says("a row is no event");
     daemon.until("it is dead", || place.count("dead") == 1);
     let found = place.ask(&["doctor"]).done();
-    assert!(found.contains("doubtful") && found.contains("1 dead"), "{found}");
+    assert!(
+        found.contains("doubtful") && found.contains("1 dead"),
+        "{found}"
+    );
     assert!(found.contains("posthaste dead"), "{found}");
 }
 
@@ -88,18 +94,29 @@ fn rights_that_are_lacking_are_told_with_the_remedy() {
              grant select on all tables in schema {schema} to {role}"
         ),
     );
-    let url = place.url.replacen("postgres:hunter2@", &format!("{role}:hunter2@"), 1);
+    let url = place
+        .url
+        .replacen("postgres:hunter2@", &format!("{role}:hunter2@"), 1);
     let lacking = place.ask(&["doctor", "--database", &url, "--table", &place.table]);
     assert_eq!(lacking.code, 5, "{lacking:?}");
     assert!(lacking.out.contains("this user may not"), "{lacking:?}");
     assert!(lacking.out.contains("--print --roles"), "{lacking:?}");
     let roles = place.ask(&["migrate", "--print", "--roles"]).done();
     let (_, roles) = roles.split_once("-- roles:").unwrap();
-    postgres(&place.url, &format!("--{roles}; grant posthaste_relay to {role}"));
+    postgres(
+        &place.url,
+        &format!("--{roles}; grant posthaste_relay to {role}"),
+    );
     let granted = place.ask(&["doctor", "--database", &url, "--table", &place.table]);
-    assert!(granted.out.contains("all that a relay needs"), "{granted:?}");
+    assert!(
+        granted.out.contains("all that a relay needs"),
+        "{granted:?}"
+    );
     granted.done();
-    postgres(&place.url, &format!("drop owned by {role}; drop role {role}"));
+    postgres(
+        &place.url,
+        &format!("drop owned by {role}; drop role {role}"),
+    );
 }
 
 #[test]

@@ -3,8 +3,22 @@
 use crate::place::Place;
 
 const COMMANDS: [&str; 16] = [
-    "demo", "run", "migrate", "doctor", "status", "list", "dead", "show", "redeliver", "discard",
-    "clean", "tail", "enqueue", "config", "completions", "man",
+    "demo",
+    "run",
+    "migrate",
+    "doctor",
+    "status",
+    "list",
+    "dead",
+    "show",
+    "redeliver",
+    "discard",
+    "clean",
+    "tail",
+    "enqueue",
+    "config",
+    "completions",
+    "man",
 ];
 
 #[test]
@@ -15,9 +29,18 @@ fn every_command_is_listed_and_explains_itself() {
     for command in COMMANDS {
         assert!(all.contains(&format!("\n  {command} ")), "{command}: {all}");
         let help = place.ask(&[command, "--help"]).done();
-        assert!(help.contains(&format!("Usage: posthaste {command}")), "{help}");
-        assert!(help.contains("Examples:") || help.contains("Commands:"), "{help}");
-        assert!(help.lines().all(|line| line.chars().count() <= 100), "{help}");
+        assert!(
+            help.contains(&format!("Usage: posthaste {command}")),
+            "{help}"
+        );
+        assert!(
+            help.contains("Examples:") || help.contains("Commands:"),
+            "{help}"
+        );
+        assert!(
+            help.lines().all(|line| line.chars().count() <= 100),
+            "{help}"
+        );
         let short = place.ask(&[command, "-h"]).done();
         assert!(short.len() <= help.len(), "{short}");
     }

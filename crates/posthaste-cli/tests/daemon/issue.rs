@@ -22,7 +22,12 @@ fn works(url: &str) {
     Answer::of(at(&["config", "check"])).done();
     Answer::of(at(&["migrate"])).done();
     let daemon = Daemon::start(at(&["run"]));
-    let event = ["enqueue", "shop.order.placed.v1", r#"{"order": 42}"#, "--json"];
+    let event = [
+        "enqueue",
+        "shop.order.placed.v1",
+        r#"{"order": 42}"#,
+        "--json",
+    ];
     let enqueued = Answer::of(at(&event)).json();
     daemon.delivers(1);
     let delivered = daemon.delivered();

@@ -18,7 +18,10 @@ every_place! {
 
 fn it_makes_what_is_missing_and_then_has_nothing_to_do(place: &Place) {
     let made = place.ask(&["migrate"]).done();
-    assert!(made.contains(&place.table) && made.contains("set up"), "{made}");
+    assert!(
+        made.contains(&place.table) && made.contains("set up"),
+        "{made}"
+    );
     let again = place.ask(&["migrate"]).done();
     assert!(again.contains("up to date"), "{again}");
     place.enqueue(1);
@@ -28,7 +31,10 @@ fn it_makes_what_is_missing_and_then_has_nothing_to_do(place: &Place) {
 fn check_changes_nothing_and_says_what_there_is_to_do(place: &Place) {
     for _ in 0..2 {
         let why = place.ask(&["migrate", "--check"]).fails(4);
-        assert!(why.contains(&place.table) && why.contains("posthaste migrate"), "{why}");
+        assert!(
+            why.contains(&place.table) && why.contains("posthaste migrate"),
+            "{why}"
+        );
     }
     assert!(!place.file("shop.db").exists());
     place.migrated();
@@ -40,7 +46,10 @@ fn it_answers_in_json(place: &Place) {
     let line = |changed: bool| json!({"table": place.table, "version": 1, "changed": changed});
     assert_eq!(place.ask(&["migrate", "--json"]).json(), [line(true)]);
     assert_eq!(place.ask(&["migrate", "--json"]).json(), [line(false)]);
-    assert_eq!(place.ask(&["migrate", "--check", "--json"]).json(), [line(false)]);
+    assert_eq!(
+        place.ask(&["migrate", "--check", "--json"]).json(),
+        [line(false)]
+    );
 }
 
 /// psql, reading SQL as it was printed.
@@ -52,7 +61,11 @@ fn psql(url: &str, sql: &str) {
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    psql.stdin.take().unwrap().write_all(sql.as_bytes()).unwrap();
+    psql.stdin
+        .take()
+        .unwrap()
+        .write_all(sql.as_bytes())
+        .unwrap();
     assert!(psql.wait().unwrap().success());
 }
 
@@ -97,7 +110,9 @@ fn roles_are_printed_if_asked_for_and_can_be_run() {
     }
     psql(&place.url, roles);
     place.ask(&["migrate", "--roles"]).fails(2);
-    let why = Place::sqlite().ask(&["migrate", "--print", "--roles"]).fails(2);
+    let why = Place::sqlite()
+        .ask(&["migrate", "--print", "--roles"])
+        .fails(2);
     assert!(why.contains("SQLite has no roles"), "{why}");
 }
 

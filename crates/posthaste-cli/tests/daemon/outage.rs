@@ -19,7 +19,7 @@ fn a_database_that_is_not_there_yet_is_waited_for() {
     // It says so each time, and waits longer from time to time.
     daemon.says("the database is not reachable");
     for pause in ["500ms", "1s", "2s"] {
-        daemon.says(&format!("trying again in {pause}"));
+        daemon.says(&format!("Trying again in {pause}"));
     }
     server.start_again().unwrap();
     daemon.delivers(5);
@@ -30,7 +30,7 @@ fn a_database_that_is_not_there_yet_is_waited_for() {
 fn while_it_waits_for_a_database_it_can_be_stopped() {
     let place = Place::at("postgres://postgres@127.0.0.1:1/shop");
     let daemon = place.run();
-    daemon.says("trying again");
+    daemon.says("Trying again");
     assert_eq!(daemon.stop().code, 0);
 }
 
@@ -44,7 +44,7 @@ fn one_database_that_is_not_there_holds_up_no_other() {
                   database.url = \"postgres://postgres@127.0.0.1:1/shop\"\n";
     place.write(&(there + absent));
     let daemon = place.run();
-    daemon.says("trying again");
+    daemon.says("Trying again");
     daemon.delivers(3);
     assert_eq!(daemon.stop().code, 0);
 }
@@ -83,7 +83,10 @@ impl<'p> SmallDisk<'p> {
     fn at(folder: &'p Path) -> Self {
         let mount = ["-t", "tmpfs", "-o", "size=2m", "tmpfs"];
         let done = Command::new("mount").args(mount).arg(folder).status();
-        assert!(done.unwrap().success(), "this test needs root, to mount a small disk");
+        assert!(
+            done.unwrap().success(),
+            "this test needs root, to mount a small disk"
+        );
         Self(folder)
     }
 
@@ -117,7 +120,14 @@ fn a_full_disk_is_told_and_work_goes_on_once_there_is_space() {
     place.enqueue(1);
     daemon.delivers(1);
     // Enqueued in time, and due once the disk is full.
-    let late = ["enqueue", "shop.order.placed.v1", "--count", "50", "--delay", "3s"];
+    let late = [
+        "enqueue",
+        "shop.order.placed.v1",
+        "--count",
+        "50",
+        "--delay",
+        "3s",
+    ];
     place.ask(&late).done();
     disk.fill();
     let full = place.ask(&["enqueue", "shop.order.placed.v1", "--count", "500"]);

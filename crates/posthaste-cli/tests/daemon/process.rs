@@ -99,6 +99,12 @@ impl Daemon {
         }
     }
 
+    /// Whether it has begun to deliver what nobody reads yet.
+    pub(crate) fn has_begun(&self) -> bool {
+        let unread = self.unread.as_ref().expect("not read yet");
+        rustix::io::ioctl_fionread(unread).unwrap() > 0
+    }
+
     pub(crate) fn pid(&self) -> u32 {
         self.process.id()
     }
@@ -185,7 +191,9 @@ impl Daemon {
         }
         // Killed in the midst of a line, it leaves half of one.
         let lines = self.out.lock().unwrap();
-        let whole = lines.iter().filter_map(|line| serde_json::from_str(line).ok());
+        let whole = lines
+            .iter()
+            .filter_map(|line| serde_json::from_str(line).ok());
         whole.collect()
     }
 }

@@ -16,8 +16,14 @@ every_place! {
 
 fn an_outbox_that_is_not_set_up_is_refused_with_the_remedy(place: &Place) {
     let why = place.ask(&["run"]).fails(4);
-    assert!(why.contains(&place.table) && why.contains("posthaste migrate"), "{why}");
-    assert!(!place.file("shop.db").exists(), "nothing is made in passing");
+    assert!(
+        why.contains(&place.table) && why.contains("posthaste migrate"),
+        "{why}"
+    );
+    assert!(
+        !place.file("shop.db").exists(),
+        "nothing is made in passing"
+    );
 }
 
 fn an_outbox_of_a_newer_version_is_refused(place: &Place) {
@@ -29,7 +35,10 @@ fn an_outbox_of_a_newer_version_is_refused(place: &Place) {
     let commands: [&[&str]; 4] = [&["run"], &["migrate"], &["migrate", "--check"], &["status"]];
     for command in commands {
         let why = place.ask(command).fails(4);
-        assert!(why.contains("999") && why.contains("upgrade posthaste"), "{why}");
+        assert!(
+            why.contains("999") && why.contains("upgrade posthaste"),
+            "{why}"
+        );
     }
 }
 
@@ -37,7 +46,9 @@ fn one_outbox_that_cannot_be_served_ends_all(place: &Place) {
     place.migrated();
     let schema = place.table.split_once('.').unwrap().0;
     let one = std::fs::read_to_string(place.file("posthaste.toml")).unwrap();
-    place.write(&format!("{one}\n[[outbox]]\ntable = \"{schema}.missing_outbox\"\n"));
+    place.write(&format!(
+        "{one}\n[[outbox]]\ntable = \"{schema}.missing_outbox\"\n"
+    ));
     let why = place.ask(&["run"]).fails(4);
     assert!(why.contains("missing_outbox"), "{why}");
 }
@@ -57,7 +68,17 @@ fn nothing_to_relay_is_refused() {
     let place = Place::sqlite();
     std::fs::remove_file(place.file("posthaste.toml")).unwrap();
     let why = place.ask(&["run"]).fails(2);
-    assert!(why.contains("posthaste.toml"), "{why}");
+    assert!(why.contains("there is no posthaste.toml"), "{why}");
+    assert!(why.contains("add [[outbox]]"), "{why}");
+    let where_to = [
+        "run",
+        "--database",
+        "sqlite:shop.db",
+        "--table",
+        "orders_outbox",
+    ];
+    let why = place.ask(&where_to).fails(2);
+    assert!(why.contains("nothing says where the events"), "{why}");
 }
 
 #[test]
@@ -83,7 +104,10 @@ fn a_folder_that_is_missing_is_told_at_once() {
     place.url = "sqlite:nowhere/shop.db".to_owned();
     place.configure("", "");
     let why = place.ask(&["run"]).fails(4);
-    assert!(why.contains("nowhere/shop.db, which does not exist"), "{why}");
+    assert!(
+        why.contains("nowhere/shop.db, which does not exist"),
+        "{why}"
+    );
     let why = place.ask(&["migrate"]).fails(1);
     assert!(why.contains("nowhere") && why.contains("folder"), "{why}");
 }
@@ -126,9 +150,15 @@ fn a_file_that_may_not_be_read_or_written_is_told_at_once() {
     allow(place.folder(), 0o755);
     allow(&place.file("shop.db"), 0o600);
     let why = as_nobody(&place, "run").fails(1);
-    assert!(why.contains("cannot be opened") && why.contains("may read and write"), "{why}");
+    assert!(
+        why.contains("cannot be opened") && why.contains("may read and write"),
+        "{why}"
+    );
     allow(&place.file("shop.db"), 0o644);
     let why = as_nobody(&place, "run").fails(1);
-    assert!(why.contains("writable"), "{why}");
+    assert!(
+        why.contains("its folder") && why.contains("shop.db"),
+        "{why}"
+    );
     assert_eq!(place.count("pending"), 1);
 }

@@ -5,7 +5,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use crate::place::{Place, every_place};
-use crate::process::{ids, json_lines};
+use crate::process::{Daemon, ids, json_lines};
 
 every_place! {
     what_is_enqueued_is_delivered_as_json_lines
@@ -22,7 +22,14 @@ fn what_is_enqueued_is_delivered_as_json_lines(place: &Place) {
     daemon.delivers(1);
     // Also what comes while it runs, with all that goes along.
     let mut after = vec!["enqueue", "shop.order.paid.v1", r#"{"order": 2}"#];
-    after.extend(["--key", "2", "--aggregate", "Order/2", "--header", "source=till"]);
+    after.extend([
+        "--key",
+        "2",
+        "--aggregate",
+        "Order/2",
+        "--header",
+        "source=till",
+    ]);
     let enqueued = place.ask(&[&after[..], &["--json"]].concat()).json();
     daemon.delivers(2);
     let answer = daemon.stop();
@@ -61,12 +68,21 @@ fn logs_are_json_if_asked_for(place: &Place) {
     let daemon = place.run();
     daemon.delivers(1);
     let lines = json_lines(&daemon.stop().err);
-    let texts: Vec<_> = lines.iter().filter_map(|it| it["message"].as_str()).collect();
+    let texts: Vec<_> = lines
+        .iter()
+        .filter_map(|it| it["message"].as_str())
+        .collect();
     for said in ["serving an outbox", "stopping", "the relay has stopped"] {
-        assert!(texts.iter().any(|it| it.contains(said)), "{said}: {lines:?}");
+        assert!(
+            texts.iter().any(|it| it.contains(said)),
+            "{said}: {lines:?}"
+        );
     }
     for line in &lines {
-        assert!(line["timestamp"].is_string() && line["level"].is_string(), "{line}");
+        assert!(
+            line["timestamp"].is_string() && line["level"].is_string(),
+            "{line}"
+        );
     }
     let table = |it: &&serde_json::Value| it["table"] == place.table.as_str();
     assert!(lines.iter().any(|it| table(&it)), "{lines:?}");
@@ -101,7 +117,10 @@ fn one_daemon_serves_many_outboxes_in_both_databases() {
         "public.stock_outbox",
     ];
     let done = place.ask(&["migrate", "--json"]).json();
-    let made: Vec<_> = done.iter().map(|it| it["table"].as_str().unwrap()).collect();
+    let made: Vec<_> = done
+        .iter()
+        .map(|it| it["table"].as_str().unwrap())
+        .collect();
     assert_eq!(made, tables);
     let daemon = place.run();
     for table in tables {
@@ -111,7 +130,31 @@ fn one_daemon_serves_many_outboxes_in_both_databases() {
     daemon.delivers(4);
     let delivered = daemon.delivered();
     for table in tables {
-        assert!(delivered.iter().any(|it| it["table"] == table), "{table}: {delivered:?}");
+        assert!(
+            delivered.iter().any(|it| it["table"] == table),
+            "{table}: {delivered:?}"
+        );
     }
     assert_eq!(daemon.stop().code, 0);
+}
+
+#[test]
+fn one_of_several_outboxes_can_be_served_alone() {
+    let place = Place::sqlite();
+    place.write(
+        "[database]\nurl = \"sqlite:shop.db\"\n[[outbox]]\ntable = \"orders_outbox\"\n\
+         [[outbox]]\ntable = \"invoices_outbox\"\n[sink.log]\ntype = \"stdout\"\n",
+    );
+    place.migrated();
+    for table in ["orders_outbox", "invoices_outbox"] {
+        let event = ["enqueue", "shop.order.placed.v1", "--table", table];
+        place.ask(&event).done();
+    }
+    let daemon = Daemon::start(place.posthaste(&["run", "--table", "invoices_outbox"]));
+    daemon.delivers(1);
+    assert_eq!(daemon.stop().out.lines().count(), 1);
+    let left = place
+        .ask(&["list", "--table", "orders_outbox", "--json"])
+        .json();
+    assert_eq!(left.len(), 1);
 }

@@ -25,7 +25,11 @@ fn both_signals_end_it_well(place: &Place) {
         daemon.signal(signal);
         let answer = daemon.ended();
         assert_eq!(answer.code, 0, "{answer:?}");
-        let name = if signal == Signal::TERM { "SIGTERM" } else { "SIGINT" };
+        let name = if signal == Signal::TERM {
+            "SIGTERM"
+        } else {
+            "SIGINT"
+        };
         assert!(answer.err.contains(name), "{answer:?}");
         assert!(answer.err.contains("the relay has stopped"), "{answer:?}");
     }
@@ -43,7 +47,9 @@ fn held_up(place: &Place, relay: &str) -> Daemon {
     enqueue.stdin(std::fs::File::open(place.file("payload")).unwrap());
     Answer::of(enqueue).done();
     let daemon = Daemon::start_unread(place.posthaste(&["run"]));
-    daemon.until("all is claimed", || place.count("processing") == 20);
+    daemon.until("all is claimed", || {
+        place.count("processing") == 20 && daemon.has_begun()
+    });
     daemon
 }
 
@@ -61,7 +67,10 @@ fn what_was_not_started_is_handed_back_without_spending_attempts(place: &Place) 
     let answer = daemon.ended();
     assert_eq!((answer.code, answer.out.lines().count()), (0, 1));
     let events = place.events();
-    let delivered: Vec<_> = events.iter().filter(|it| it["status"] == "delivered").collect();
+    let delivered: Vec<_> = events
+        .iter()
+        .filter(|it| it["status"] == "delivered")
+        .collect();
     assert_eq!(delivered.len(), 1);
     assert_eq!(attempts(delivered[0]), 1);
     for event in events.iter().filter(|it| it["status"] == "pending") {

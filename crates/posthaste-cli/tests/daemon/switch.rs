@@ -51,7 +51,10 @@ fn without_the_cleaner_everything_is_kept(place: &Place) {
 
 fn with_both_off_it_says_that_there_is_nothing_to_do(place: &Place) {
     delivered_two(place);
-    place.configure("[outbox.relay]\nenabled = false\n[outbox.clean]\nenabled = false\n", "");
+    place.configure(
+        "[outbox.relay]\nenabled = false\n[outbox.clean]\nenabled = false\n",
+        "",
+    );
     let daemon = place.run();
     daemon.says("deliver=false clean=false");
     assert_eq!(daemon.stop().code, 0);
