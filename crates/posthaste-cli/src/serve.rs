@@ -50,7 +50,7 @@ pub(crate) async fn serve(
         .map(|route| route.sink.as_str())
         .collect();
     tracing::info!(
-        table = %outbox.table,
+        table = outbox.table.to_string(),
         deliver = outbox.settings.deliver,
         clean = outbox.settings.cleaning.enabled,
         destinations = destinations.join(", "),

@@ -8,6 +8,7 @@ use crate::place::{Place, every_place, postgres};
 every_place! {
     all_is_well
     an_outbox_that_is_not_set_up_is_told_with_the_remedy
+    an_outbox_of_a_newer_version_asks_for_an_upgrade
     dead_events_are_worth_a_look_and_no_failure
     it_answers_in_json
 }
@@ -31,8 +32,20 @@ fn all_is_well(place: &Place) {
 fn an_outbox_that_is_not_set_up_is_told_with_the_remedy(place: &Place) {
     let answer = place.ask(&["doctor"]);
     assert_eq!(answer.code, 5, "{answer:?}");
-    assert!(answer.out.contains("run `posthaste migrate`"), "{answer:?}");
+    assert!(answer.out.contains("not set up"), "{answer:?}");
+    assert!(
+        answer.out.contains("→ run `posthaste migrate`"),
+        "{answer:?}"
+    );
     assert!(answer.err.contains("1 thing does not work"), "{answer:?}");
+}
+
+fn an_outbox_of_a_newer_version_asks_for_an_upgrade(place: &Place) {
+    place.migrated().sql(crate::refuse::OF_THE_FUTURE);
+    let answer = place.ask(&["doctor"]);
+    assert_eq!(answer.code, 5, "{answer:?}");
+    assert!(answer.out.contains("at version 999"), "{answer:?}");
+    assert!(answer.out.contains("→ upgrade posthaste"), "{answer:?}");
 }
 
 fn dead_events_are_worth_a_look_and_no_failure(place: &Place) {

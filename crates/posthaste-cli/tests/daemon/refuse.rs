@@ -14,6 +14,10 @@ every_place! {
     a_broken_configuration_is_refused_with_all_its_mistakes
 }
 
+/// As a later version would leave the outbox.
+pub(crate) const OF_THE_FUTURE: &str = "insert into {schema}.posthaste_migrations (object, version, name, checksum) \
+     select object, 999, 'of the future', 'x' from {schema}.posthaste_migrations limit 1";
+
 fn an_outbox_that_is_not_set_up_is_refused_with_the_remedy(place: &Place) {
     let why = place.ask(&["run"]).fails(4);
     assert!(
@@ -27,11 +31,7 @@ fn an_outbox_that_is_not_set_up_is_refused_with_the_remedy(place: &Place) {
 }
 
 fn an_outbox_of_a_newer_version_is_refused(place: &Place) {
-    place.migrated();
-    place.sql(
-        "insert into {schema}.posthaste_migrations (object, version, name, checksum) \
-         select object, 999, 'of the future', 'x' from {schema}.posthaste_migrations limit 1",
-    );
+    place.migrated().sql(OF_THE_FUTURE);
     let commands: [&[&str]; 4] = [&["run"], &["migrate"], &["migrate", "--check"], &["status"]];
     for command in commands {
         let why = place.ask(command).fails(4);
