@@ -11,7 +11,6 @@ use std::sync::atomic::{AtomicU64, Ordering as Memory};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
-use posthaste::store::postgres::Postgres;
 use posthaste::store::{
     Act, Audit, Claim, Claimed, Clean, Content, Filter, Mark, OnFailure, Ordering, Settled,
     Settlement, Stats, Verdict,
@@ -142,7 +141,7 @@ impl Sink for ToLedger {
 
 /// The store, with points to die at.
 struct Doomed {
-    store: Postgres,
+    store: Arc<dyn Store>,
     ledger: Arc<Ledger>,
     doom: Arc<Doom>,
 }
@@ -275,7 +274,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         fails: options.fails,
     };
     let store = Doomed {
-        store: Postgres::connect(&options.url, Table::parse(&options.table)?).await?,
+        store: posthaste::store::connect(&options.url, Table::parse(&options.table)?).await?,
         ledger: ledger.clone(),
         doom,
     };
