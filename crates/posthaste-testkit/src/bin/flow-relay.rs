@@ -12,8 +12,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use posthaste::store::{
-    Act, Audit, Claim, Claimed, Clean, Content, Filter, Mark, OnFailure, Ordering, Settled,
-    Settlement, Stats, Verdict,
+    Act, Audit, Claim, Claimed, Clean, Content, Filter, Finding, Mark, OnFailure, Ordering,
+    Settled, Settlement, Stats, Verdict,
 };
 use posthaste::{
     EnqueueError, Event, Lease, Message, Receipt, Record, Store, StoreError, Table, TopicRule,
@@ -248,6 +248,10 @@ impl Store for Doomed {
 
     async fn discard(&self, ids: &[Uuid], act: &Act) -> Result<Vec<Uuid>, StoreError> {
         self.store.discard(ids, act).await
+    }
+
+    async fn examine(&self) -> Result<Vec<Finding>, StoreError> {
+        self.store.examine().await
     }
 }
 
