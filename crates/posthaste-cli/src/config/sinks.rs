@@ -51,14 +51,14 @@ impl std::fmt::Debug for SinkType {
 }
 
 /// The envelope, for sinks that have a choice.
-const fn envelope_key(default: &'static str) -> Key {
+const fn envelope_key(default: &'static str, example: &'static str) -> Key {
     Key {
         name: "envelope",
         kind: Kind::Word(&["raw", "cloudevents", "cloudevents-structured"]),
         default: Default::Is(default),
         doc: "In which form events travel: as they are with their fields beside them, or as \
               CloudEvents in binary or structured mode. See docs/envelope.md.",
-        example: "cloudevents",
+        example,
     }
 }
 

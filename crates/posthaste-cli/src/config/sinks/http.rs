@@ -19,7 +19,7 @@ pub(super) const TYPE: SinkType = SinkType {
             doc: "Where to post. The path may be a template, such as `/events/{topic}`.",
             example: "https://shop.example/hooks/{topic}",
         },
-        envelope_key("cloudevents"),
+        envelope_key("cloudevents", "cloudevents-structured"),
         SOURCE,
         timeout_key("15s"),
         Key {
