@@ -396,14 +396,6 @@ impl Store for Memory {
         Ok(acted.into_iter().map(|(_, id, _)| id).collect())
     }
 
-    async fn enqueue(
-        &self,
-        messages: &[Message],
-        topics: TopicRule,
-    ) -> Result<Vec<Receipt>, EnqueueError> {
-        self.enqueue_into(&self.outbox.outbox.clone().topics(topics), messages)
-    }
-
     async fn discard(&self, ids: &[Uuid], act: &Act) -> Result<Vec<Uuid>, StoreError> {
         let now = self.now();
         let mut contents = self.contents();
@@ -419,5 +411,13 @@ impl Store for Memory {
             });
         }
         Ok(acted.into_iter().map(|(id, _)| id).collect())
+    }
+
+    async fn enqueue(
+        &self,
+        messages: &[Message],
+        topics: TopicRule,
+    ) -> Result<Vec<Receipt>, EnqueueError> {
+        self.enqueue_into(&self.outbox.outbox.clone().topics(topics), messages)
     }
 }

@@ -232,6 +232,10 @@ impl Store for Postgres {
         self.act("redeliver", &self.sql.redeliver, ids, act).await
     }
 
+    async fn discard(&self, ids: &[Uuid], act: &Act) -> Result<Vec<Uuid>, StoreError> {
+        self.act("discard", &self.sql.discard, ids, act).await
+    }
+
     async fn enqueue(
         &self,
         messages: &[Message],
@@ -240,9 +244,5 @@ impl Store for Postgres {
         let session = self.ops.session().await.map_err(EnqueueError::database)?;
         let outbox = Outbox::of(Table::clone(&self.table)).topics(topics);
         outbox.enqueue_all(Alone(session.client()), messages).await
-    }
-
-    async fn discard(&self, ids: &[Uuid], act: &Act) -> Result<Vec<Uuid>, StoreError> {
-        self.act("discard", &self.sql.discard, ids, act).await
     }
 }
