@@ -12,16 +12,15 @@ mod observe;
 mod pace;
 mod relay;
 mod retry;
+mod route;
 mod settings;
 mod settle;
 pub mod sink;
 
 pub use observe::describe_metrics;
-/// Which topics a route or a subscription is for.
-#[doc(inline)]
-pub use posthaste::Pattern;
 pub use relay::{Relay, Waker};
 pub use retry::Retry;
+pub use route::Pattern;
 pub use settings::{Builder, Cleaning, Mode, SettingsError};
 
 // So that the snippets of the README compile.

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use posthaste::store::{Claim, Claimed, Ordering, Reach, Scope, Settlement, Verdict};
-use posthaste::{DeadReason, Lease, Pattern, Store, StoreError};
+use posthaste::{DeadReason, Lease, Store, StoreError};
 use tokio::sync::{Notify, watch};
 use tokio::task::{JoinError, JoinSet};
 use tracing::Instrument;
@@ -19,6 +19,7 @@ use crate::dispatch::Destination;
 use crate::hand::Hand;
 use crate::observe::{Observer, presentable};
 use crate::pace::Pace;
+use crate::route::Pattern;
 use crate::settings::{Builder, Mode, Settings};
 use crate::settle::Settling;
 

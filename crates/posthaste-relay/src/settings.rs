@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use posthaste::Store;
 use posthaste::store::{Ordering, Scope};
-use posthaste::{Pattern, Store};
 
 use crate::dispatch::Destination;
 use crate::relay::Relay;
 use crate::retry::Retry;
+use crate::route::Pattern;
 use crate::sink::Sink;
 
 /// Longer than anything sensible, and within what every clock and database can hold.

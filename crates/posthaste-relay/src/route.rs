@@ -1,0 +1,3 @@
+//! Which destination an event goes to: by its topic, first match wins.
+
+pub use posthaste::Pattern;
