@@ -238,16 +238,16 @@ impl Store for Doomed {
         self.store.redeliver(ids, act).await
     }
 
+    async fn discard(&self, ids: &[Uuid], act: &Act) -> Result<Vec<Uuid>, StoreError> {
+        self.store.discard(ids, act).await
+    }
+
     async fn enqueue(
         &self,
         messages: &[Message],
         topics: TopicRule,
     ) -> Result<Vec<Receipt>, EnqueueError> {
         self.store.enqueue(messages, topics).await
-    }
-
-    async fn discard(&self, ids: &[Uuid], act: &Act) -> Result<Vec<Uuid>, StoreError> {
-        self.store.discard(ids, act).await
     }
 
     async fn examine(&self) -> Result<Vec<Finding>, StoreError> {
