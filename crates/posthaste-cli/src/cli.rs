@@ -4,9 +4,27 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::command::{clean, completions, discard, enqueue, list, redeliver, show, status, tail};
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  done
+  1  not done
+  2  what was typed, or configured, is wrong
+  3  the database is not reachable
+  4  the outbox is not set up, or not as this version needs it
+  5  something is found to be wrong, as a check was asked to tell";
+
 /// A transactional outbox: delivers events exactly when the database has committed them.
 #[derive(Debug, Parser)]
-#[command(name = "posthaste", version, max_term_width = 100)]
+#[command(
+    name = "posthaste",
+    version,
+    max_term_width = 100,
+    arg_required_else_help = true,
+    subcommand_required = true,
+    after_long_help = EXIT_CODES
+)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) place: Place,
@@ -16,6 +34,7 @@ pub(crate) struct Cli {
 
 /// Where the outbox is, and how to answer.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Global options")]
 pub(crate) struct Place {
     /// The configuration file [default: posthaste.toml, if it is there]
     #[arg(
@@ -23,7 +42,8 @@ pub(crate) struct Place {
         short,
         global = true,
         value_name = "FILE",
-        env = "POSTHASTE_CONFIG"
+        env = "POSTHASTE_CONFIG",
+        hide_env_values = true
     )]
     pub(crate) config: Option<PathBuf>,
     /// The database, in place of the one that the configuration names
@@ -42,4 +62,99 @@ pub(crate) struct Place {
 pub(crate) enum Command {
     /// Relay every configured outbox until told to stop
     Run,
+    /// How each outbox stands: backlog, lag, the dead
+    Status(status::Status),
+    /// List events, the oldest first
+    List(list::List),
+    /// List dead events, with the reason and the last error
+    Dead(list::Dead),
+    /// All about one event
+    Show(show::Show),
+    /// Bring dead events back, or send delivered ones again
+    Redeliver(redeliver::Redeliver),
+    /// Give events up for good
+    Discard(discard::Discard),
+    /// Remove what is past its retention, once and now
+    Clean(clean::Clean),
+    /// Follow what is delivered, and what dies, as it happens
+    Tail(tail::Tail),
+    /// Enqueue events by hand, for trying things out
+    Enqueue(enqueue::Enqueue),
+    /// Print what a shell needs to complete commands
+    Completions(completions::Completions),
+    /// Print the manual page, or write one for each command
+    Man(completions::Man),
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::Cli;
+
+    const MARK: &str = "<!-- What follows is written by the program. -->\n";
+
+    #[test]
+    fn what_can_be_typed_is_well_defined() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_that_takes_something_has_examples() {
+        for command in Cli::command().get_subcommands() {
+            let help = command.clone().render_long_help().to_string();
+            let takes = command.get_arguments().next().is_some();
+            assert!(
+                !takes || help.contains("Examples:"),
+                "{}",
+                command.get_name()
+            );
+        }
+    }
+
+    /// The help of every command. `docs/cli.md` ends with it.
+    fn reference() -> String {
+        let mut text = String::new();
+        let mut root = Cli::command().term_width(100).max_term_width(100);
+        root.build();
+        let long = |command: &mut clap::Command| {
+            let help = command.render_long_help().to_string();
+            let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
+            lines.join("\n").trim().to_owned()
+        };
+        text.push_str(&format!(
+            "## posthaste\n```text\n{}\n```\n",
+            long(&mut root)
+        ));
+        for command in root.get_subcommands() {
+            if command.get_name() == "help" {
+                continue;
+            }
+            // Those that every command has are told above.
+            let global = |arg: clap::Arg| match arg.is_global_set() {
+                true => arg.hide(true),
+                false => arg,
+            };
+            let help = long(&mut command.clone().mut_args(global));
+            let name = command.get_name();
+            text.push_str(&format!("\n## posthaste {name}\n```text\n{help}\n```\n"));
+        }
+        text
+    }
+
+    #[test]
+    fn the_reference_tells_what_the_program_does() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/cli.md");
+        let document = std::fs::read_to_string(path).expect("docs/cli.md");
+        let (written, found) = document.split_once(MARK).expect("the mark in docs/cli.md");
+        let expected = format!("\n{}", reference());
+        if std::env::var_os("UPDATE_DOCS").is_some() {
+            std::fs::write(path, format!("{written}{MARK}{expected}")).expect("docs/cli.md");
+        } else {
+            assert_eq!(
+                found, expected,
+                "run the test with UPDATE_DOCS=1 to write it anew"
+            );
+        }
+    }
 }

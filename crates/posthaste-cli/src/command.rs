@@ -1,11 +1,51 @@
 //! The commands, one file each.
 
+pub(crate) mod clean;
+pub(crate) mod completions;
+pub(crate) mod discard;
+pub(crate) mod enqueue;
+pub(crate) mod list;
+pub(crate) mod redeliver;
+pub(crate) mod show;
+pub(crate) mod status;
+pub(crate) mod tail;
+
+use tokio::signal::unix::{SignalKind, signal};
+
 use crate::cli::{Cli, Command};
 use crate::failure::Failure;
 
 /// Does what was asked.
 pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
-    match cli.command {
+    let place = &cli.place;
+    match &cli.command {
         Command::Run => Err(Failure::usage("not yet")),
+        Command::Status(args) => wait(status::run(place, args)),
+        Command::List(args) => wait(list::list(place, args)),
+        Command::Dead(args) => wait(list::dead(place, args)),
+        Command::Show(args) => wait(show::run(place, args)),
+        Command::Redeliver(args) => wait(redeliver::run(place, args)),
+        Command::Discard(args) => wait(discard::run(place, args)),
+        Command::Clean(args) => wait(clean::run(place, args)),
+        Command::Tail(args) => wait(tail::run(place, args)),
+        Command::Enqueue(args) => wait(enqueue::run(place, args)),
+        Command::Completions(args) => completions::completions(args),
+        Command::Man(args) => completions::man(args),
     }
+}
+
+/// Runs a command that talks to a database. One thread is enough for a single question.
+fn wait(command: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?
+        .block_on(command)
+}
+
+/// Comes when Ctrl-C is pressed, even if that was before it is waited for.
+fn interrupted() -> Result<impl Future<Output = ()>, Failure> {
+    let mut signal = signal(SignalKind::interrupt())?;
+    Ok(async move {
+        signal.recv().await;
+    })
 }

@@ -5,6 +5,8 @@ use std::process::ExitCode;
 use posthaste::StoreError;
 use posthaste::schema::SchemaError;
 
+use crate::output::BAD;
+
 /// Why a command ended, and the exit code that says so.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
@@ -23,6 +25,9 @@ pub(crate) enum Failure {
     /// Anything else. Exit code 1.
     #[error("{0}")]
     Other(String),
+    /// Whoever read the answer has had enough, as `head` has. Exit code 0, and nothing is said.
+    #[error("nobody reads the answer")]
+    Unread,
 }
 
 impl Failure {
@@ -33,6 +38,7 @@ impl Failure {
     /// The exit code. Documented in the help and in `docs/cli.md`: scripts depend on it.
     pub(crate) fn code(&self) -> u8 {
         match self {
+            Self::Unread => 0,
             Self::Other(_) => 1,
             Self::Usage(_) => 2,
             Self::Unavailable(_) => 3,
@@ -43,21 +49,47 @@ impl Failure {
 
     /// Says it on standard error.
     pub(crate) fn report(&self) -> ExitCode {
-        eprintln!("error: {self}");
+        if !matches!(self, Self::Unread) {
+            anstream::eprintln!("{BAD}error:{BAD:#} {self}");
+        }
         ExitCode::from(self.code())
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        match error.kind() {
+            std::io::ErrorKind::BrokenPipe => Self::Unread,
+            _ => Self::Other(error.to_string()),
+        }
     }
 }
 
 impl From<SchemaError> for Failure {
     fn from(error: SchemaError) -> Self {
-        Self::Schema(whole(&error))
+        Self::Schema(match &error {
+            SchemaError::Missing { table } => {
+                format!("{table} is not set up: run posthaste migrate")
+            }
+            SchemaError::Older {
+                table,
+                found,
+                needed,
+            } => format!(
+                "{table} has schema version {found}, and this version needs {needed}: run posthaste migrate"
+            ),
+            error => whole(error),
+        })
     }
 }
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::Unavailable(_) => Self::Unavailable(whole(&error)),
+            StoreError::Unavailable(_) => Self::Unavailable(format!(
+                "{}. Is the server running, and the address right?",
+                whole(&error)
+            )),
             StoreError::Schema(error) => error.into(),
             StoreError::Settings(why) => Self::Usage(why),
             other => Self::Other(whole(&other)),
@@ -66,11 +98,15 @@ impl From<StoreError> for Failure {
 }
 
 /// An error with everything that caused it.
-fn whole(error: &dyn std::error::Error) -> String {
+pub(crate) fn whole(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
-        text = format!("{text}: {cause}");
+        let cause_text = cause.to_string();
+        // Some errors quote what caused them.
+        if !text.ends_with(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
         source = cause.source();
     }
     text

@@ -3,7 +3,14 @@
 mod cli;
 mod command;
 mod config;
+mod confirm;
 mod failure;
+mod filter;
+mod output;
+mod place;
+mod progress;
+mod sweep;
+mod time;
 
 use std::process::ExitCode;
 

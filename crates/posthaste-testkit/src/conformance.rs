@@ -50,6 +50,7 @@ macro_rules! conformance {
                 a_refused_message_leaves_nothing_behind
                 what_was_enqueued_is_what_is_claimed
                 a_delayed_event_waits_for_its_time
+                a_tool_enqueues_without_a_transaction_of_its_own
             }
             claim {
                 due_events_are_claimed_oldest_first

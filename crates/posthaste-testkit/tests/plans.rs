@@ -226,7 +226,7 @@ async fn looks(fresh: &Fresh) -> Vec<(&'static str, &'static str, Plan)> {
     let only = |status: &str| {
         format!(
             "null, null, null, '{{{status}}}', null, null, {}",
-            ["null"; 8].join(", ")
+            ["null"; 9].join(", ")
         )
     };
     let list = async |status| {

@@ -35,6 +35,8 @@ use crate::message::{Message, TraceContext};
 use crate::table::{Table, TableError};
 use crate::topic::TopicRule;
 
+#[cfg(feature = "postgres")]
+pub(crate) use self::tokio_postgres::Alone;
 #[cfg(feature = "tokio-postgres")]
 pub use self::tokio_postgres::Prepared;
 pub use row::{Row, Rows};

@@ -1,7 +1,7 @@
 //! The seam between the relay and a database: claim, settle, extend, take over, clean, inspect.
 //!
 //! Everything is asked in batches, one round trip each. A store decides by its database's
-//! clock only. Enqueue is not here: that transaction is the caller's.
+//! clock only. A service does not enqueue here, but in the transaction that is its own.
 
 mod inspect;
 pub mod memory;
@@ -22,8 +22,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use uuid::Uuid;
 
+use crate::enqueue::{EnqueueError, Receipt};
 use crate::event::{DeadReason, Event, Lease, Record};
+use crate::message::Message;
 use crate::table::Table;
+use crate::topic::TopicRule;
 
 pub use inspect::{Audit, Content, Filter, Mark};
 
@@ -96,6 +99,14 @@ pub trait Store: Send + Sync + 'static {
 
     /// Gives up live events for good. Each is written to the audit log. Gives back those given up.
     async fn discard(&self, ids: &[Uuid], act: &Act) -> Result<Vec<Uuid>, StoreError>;
+
+    /// Enqueues messages in a transaction of their own, all or none, for tools that have no data
+    /// to commit with them. A service has: it uses [`Outbox`](crate::Outbox).
+    async fn enqueue(
+        &self,
+        messages: &[Message],
+        topics: TopicRule,
+    ) -> Result<Vec<Receipt>, EnqueueError>;
 }
 
 /// What to claim.

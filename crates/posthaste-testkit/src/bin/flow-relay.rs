@@ -15,7 +15,9 @@ use posthaste::store::{
     Act, Audit, Claim, Claimed, Clean, Content, Filter, Mark, OnFailure, Ordering, Settled,
     Settlement, Stats, Verdict,
 };
-use posthaste::{Event, Lease, Record, Store, StoreError, Table};
+use posthaste::{
+    EnqueueError, Event, Lease, Message, Receipt, Record, Store, StoreError, Table, TopicRule,
+};
 use posthaste_relay::sink::{Outcome, Sink};
 use posthaste_relay::{Relay, Retry};
 use rustix::process::{Signal, getpid, kill_process};
@@ -238,6 +240,14 @@ impl Store for Doomed {
 
     async fn discard(&self, ids: &[Uuid], act: &Act) -> Result<Vec<Uuid>, StoreError> {
         self.store.discard(ids, act).await
+    }
+
+    async fn enqueue(
+        &self,
+        messages: &[Message],
+        topics: TopicRule,
+    ) -> Result<Vec<Receipt>, EnqueueError> {
+        self.store.enqueue(messages, topics).await
     }
 }
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use posthaste::store::{Claim, Filter};
-use posthaste::{Message, Status, Store, TraceContext};
+use posthaste::{Message, Status, Store, TopicRule, TraceContext};
 use uuid::Uuid;
 
-use super::{HOUR, TOPIC, all, claim_all, deliver, enqueue, message, record};
+use super::{HOUR, TOPIC, all, claim_all, deliver, enqueue, ids, message, record};
 use crate::bed::Bed;
 
 // M3
@@ -229,4 +229,28 @@ pub async fn a_delayed_event_waits_for_its_time(bed: impl Bed) {
         ..Filter::default()
     };
     assert!(store.list(&waiting, 10).await.expect("a list").is_empty());
+}
+
+// P1, B10
+pub async fn a_tool_enqueues_without_a_transaction_of_its_own(bed: impl Bed) {
+    let store = bed.relay().await;
+    let messages = [message().dedupe_key("a"), message()];
+    let receipts = Store::enqueue(&store, &messages, TopicRule::Strict)
+        .await
+        .unwrap();
+    assert!(receipts.iter().all(|receipt| receipt.new));
+    let again = Store::enqueue(&store, &messages[..1], TopicRule::Strict)
+        .await
+        .unwrap();
+    assert_eq!((again[0].id, again[0].new), (receipts[0].id, false));
+    let loose = [message(), Message::bytes("loose topic", "text/plain", "x")];
+    let refused = Store::enqueue(&store, &loose, TopicRule::Strict)
+        .await
+        .unwrap_err();
+    assert_eq!(refused.code(), "outbox.topic_invalid");
+    assert_eq!(ids(&all(&store).await), ids(&receipts));
+    Store::enqueue(&store, &loose, TopicRule::Relaxed)
+        .await
+        .unwrap();
+    assert_eq!(all(&store).await.len(), 4);
 }

@@ -96,6 +96,10 @@ pub async fn a_list_is_filtered_by_everything_an_operator_knows(bed: impl Bed) {
         newer_than: Some(age),
         ..any()
     };
+    let ended = |time| Filter {
+        ended_for: Some(time),
+        ..any()
+    };
     let error = |error: &str| Filter {
         error: text(error),
         ..any()
@@ -131,6 +135,9 @@ pub async fn a_list_is_filtered_by_everything_an_operator_knows(bed: impl Bed) {
         (newer(HOUR), vec![1, 2, 3]),
         (newer(3 * HOUR), vec![0, 1, 2, 3]),
         (newer(Duration::MAX), vec![0, 1, 2, 3]),
+        (ended(Duration::ZERO), vec![0]),
+        (ended(HOUR), vec![]),
+        (ended(Duration::MAX), vec![]),
         (error("odd"), vec![0]),
         (error("ODD"), vec![]),
         (error("no answer"), vec![1]),
@@ -151,6 +158,8 @@ pub async fn a_list_is_filtered_by_everything_an_operator_knows(bed: impl Bed) {
         ..any()
     };
     finds(&store, &receipts, &unknown, &[]).await;
+    bed.pass(2 * HOUR).await;
+    finds(&store, &receipts, &ended(HOUR), &[0]).await;
 }
 
 // K6

@@ -103,13 +103,17 @@ pub(super) fn typed_texts<'t>(texts: &'t [&str]) -> Vec<(&'t (dyn ToSql + Sync),
     texts.iter().map(typed).collect()
 }
 
+fn typed(statement: Statement<'_>) -> (&str, Vec<(&(dyn ToSql + Sync), Type)>) {
+    let (sql, values, types) = match statement {
+        Statement::One { sql, row, .. } => (sql, one(row), ONE),
+        Statement::Many { sql, rows, .. } => (sql, many(rows), MANY),
+    };
+    (sql, values.into_iter().zip(types).collect())
+}
+
 impl Transaction for &PgTransaction<'_> {
     async fn run(self, statement: Statement<'_>) -> Result<Vec<Receipt>, EnqueueError> {
-        let (sql, values, types) = match statement {
-            Statement::One { sql, row, .. } => (sql, one(row), ONE),
-            Statement::Many { sql, rows, .. } => (sql, many(rows), MANY),
-        };
-        let typed: Vec<_> = values.into_iter().zip(types).collect();
+        let (sql, typed) = typed(statement);
         receipts(self.query_typed(sql, &typed).await)
     }
 
@@ -117,6 +121,23 @@ impl Transaction for &PgTransaction<'_> {
         self.execute_typed(sql, &typed_texts(texts))
             .await
             .map_err(EnqueueError::database)
+    }
+}
+
+/// A connection with no transaction open, where each statement is one by itself.
+#[cfg(feature = "postgres")]
+pub(crate) struct Alone<'c>(pub(crate) &'c Client);
+
+#[cfg(feature = "postgres")]
+impl Transaction for Alone<'_> {
+    async fn run(self, statement: Statement<'_>) -> Result<Vec<Receipt>, EnqueueError> {
+        let (sql, typed) = typed(statement);
+        receipts(self.0.query_typed(sql, &typed).await)
+    }
+
+    async fn execute(self, sql: &str, texts: &[&str]) -> Result<u64, EnqueueError> {
+        let done = self.0.execute_typed(sql, &typed_texts(texts)).await;
+        done.map_err(EnqueueError::database)
     }
 }
 

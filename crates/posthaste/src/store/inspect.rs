@@ -25,6 +25,8 @@ pub struct Filter {
     pub older_than: Option<Duration>,
     /// Only enqueued since this long ago, by the database's clock.
     pub newer_than: Option<Duration>,
+    /// Only delivered or dead for longer than this, by the database's clock.
+    pub ended_for: Option<Duration>,
     /// Only with this text in their last error, in upper and lower case as given.
     pub error: Option<String>,
     /// Only dead for this reason.
@@ -49,6 +51,7 @@ impl Filter {
             topic,
             older_than,
             newer_than,
+            ended_for,
             error,
             reason,
             event_type,
@@ -61,6 +64,7 @@ impl Filter {
             && topic.as_ref().is_none_or(Pattern::is_any)
             && older_than.is_none_or(|age| age.is_zero())
             && newer_than.is_none()
+            && ended_for.is_none_or(|time| time.is_zero())
             && error.as_ref().is_none_or(String::is_empty)
             && reason.is_none()
             && event_type.is_none()

@@ -24,6 +24,7 @@ use crate::enqueue::{EnqueueError, Outbox, Receipt};
 use crate::event::{Lease, Record, Status};
 use crate::message::Message;
 use crate::table::Table;
+use crate::topic::TopicRule;
 
 /// An outbox in memory, as one relay sees it. [`Memory::relay`] gives another relay on the
 /// same outbox; one that is dropped is gone, as if its process had been killed.
@@ -93,9 +94,17 @@ impl Memory {
 
     /// Enqueues messages, all or none, with the checks of [`Outbox`] and as idempotently.
     pub fn enqueue(&self, messages: &[Message]) -> Result<Vec<Receipt>, EnqueueError> {
+        self.enqueue_into(&self.outbox.outbox, messages)
+    }
+
+    fn enqueue_into(
+        &self,
+        outbox: &Outbox,
+        messages: &[Message],
+    ) -> Result<Vec<Receipt>, EnqueueError> {
         let rows = messages
             .iter()
-            .map(|message| self.outbox.outbox.row(message))
+            .map(|message| outbox.row(message))
             .collect::<Result<Vec<_>, _>>()?;
         let now = self.now();
         let mut contents = self.contents();
@@ -110,9 +119,7 @@ impl Memory {
             listener.notify_one();
         }
         drop(contents);
-        self.outbox
-            .outbox
-            .count(messages.iter().zip(receipts.iter().copied()));
+        outbox.count(messages.iter().zip(receipts.iter().copied()));
         Ok(receipts)
     }
 
@@ -404,5 +411,13 @@ impl Store for Memory {
             });
         }
         Ok(acted.into_iter().map(|(id, _)| id).collect())
+    }
+
+    async fn enqueue(
+        &self,
+        messages: &[Message],
+        topics: TopicRule,
+    ) -> Result<Vec<Receipt>, EnqueueError> {
+        self.enqueue_into(&self.outbox.outbox.clone().topics(topics), messages)
     }
 }

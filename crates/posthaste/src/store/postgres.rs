@@ -28,9 +28,12 @@ use super::{
     Act, Audit, Claim, Claimed, Clean, Content, Filter, Mark, Scope, Settled, Settlement, Stats,
     Store, StoreError,
 };
+use crate::enqueue::{Alone, EnqueueError, Outbox, Receipt};
 use crate::event::{Lease, Record};
+use crate::message::Message;
 use crate::schema;
 use crate::table::Table;
+use crate::topic::TopicRule;
 
 const SETTLE: &str = include_str!("../../sql/postgres/session_settle.sql");
 const CLAIM: &str = include_str!("../../sql/postgres/session_claim.sql");
@@ -217,5 +220,15 @@ impl Store for Postgres {
 
     async fn discard(&self, ids: &[Uuid], act: &Act) -> Result<Vec<Uuid>, StoreError> {
         self.act("discard", &self.sql.discard, ids, act).await
+    }
+
+    async fn enqueue(
+        &self,
+        messages: &[Message],
+        topics: TopicRule,
+    ) -> Result<Vec<Receipt>, EnqueueError> {
+        let session = self.ops.session().await.map_err(EnqueueError::database)?;
+        let outbox = Outbox::of(Table::clone(&self.table)).topics(topics);
+        outbox.enqueue_all(Alone(session.client()), messages).await
     }
 }

@@ -31,9 +31,12 @@ use super::{
     Act, Audit, Claim, Claimed, Clean, Content, Filter, Mark, Settled, Settlement, Stats, Store,
     StoreError,
 };
+use crate::enqueue::{EnqueueError, Receipt};
 use crate::event::{Lease, Record};
+use crate::message::Message;
 use crate::schema::{self, SchemaError};
 use crate::table::Table;
+use crate::topic::TopicRule;
 
 /// An outbox in a SQLite file, as a relay or an operator sees it.
 ///
@@ -317,5 +320,15 @@ impl Store for Sqlite {
         let (ids, act) = (ids.to_vec(), act.clone());
         self.write(move |outbox, link| outbox.give_up(link, &ids, &act))
             .await
+    }
+
+    async fn enqueue(
+        &self,
+        messages: &[Message],
+        topics: TopicRule,
+    ) -> Result<Vec<Receipt>, EnqueueError> {
+        let messages = messages.to_vec();
+        let enqueued = self.write(move |outbox, link| Ok(outbox.add(link, &messages, topics)));
+        enqueued.await.map_err(EnqueueError::database)?
     }
 }

@@ -220,6 +220,7 @@ impl Stored {
             topic,
             older_than,
             newer_than,
+            ended_for,
             error,
             reason,
             event_type,
@@ -238,6 +239,10 @@ impl Stored {
                 .is_none_or(|topic| topic.matches(&self.values.topic))
             && older_than.is_none_or(|than| age > than)
             && newer_than.is_none_or(|than| age <= than)
+            && ended_for.is_none_or(|time| {
+                let since = |at| now.duration_since(at).unwrap_or_default();
+                self.ended_at().is_some_and(|at| since(at) > time)
+            })
             && error.as_ref().is_none_or(|text| {
                 let last = self.last_error.as_ref();
                 last.is_some_and(|error| error.contains(text))
@@ -253,6 +258,14 @@ impl Stored {
         match self.state {
             State::Dead { reason, .. } => Some(reason),
             _ => None,
+        }
+    }
+
+    /// When it was delivered or died.
+    fn ended_at(&self) -> Option<SystemTime> {
+        match self.state {
+            State::Delivered { at } | State::Dead { at, .. } => Some(at),
+            State::Pending | State::Processing { .. } => None,
         }
     }
 
@@ -334,14 +347,10 @@ impl Stored {
             dead_reason: self.dead_reason(),
             created_at: self.created_at,
             updated_at: self.updated_at,
-            delivered_at: match self.state {
-                State::Delivered { at } => Some(at),
-                _ => None,
-            },
-            dead_at: match self.state {
-                State::Dead { at, .. } => Some(at),
-                _ => None,
-            },
+            delivered_at: self
+                .ended_at()
+                .filter(|_| self.status() == Status::Delivered),
+            dead_at: self.ended_at().filter(|_| self.status() == Status::Dead),
         }
     }
 }

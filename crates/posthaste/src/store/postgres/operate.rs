@@ -153,6 +153,7 @@ struct Values<'f> {
     topic: Option<String>,
     older_than: Option<f64>,
     newer_than: Option<f64>,
+    ended_for: Option<f64>,
     reason: Option<&'static str>,
 }
 
@@ -168,6 +169,7 @@ impl<'f> Values<'f> {
             topic: filter.topic.as_ref().map(Pattern::like),
             older_than: filter.older_than.map(seconds),
             newer_than: filter.newer_than.map(seconds),
+            ended_for: filter.ended_for.map(seconds),
             reason: filter.reason.map(DeadReason::as_str),
         }
     }
@@ -189,6 +191,7 @@ impl<'f> Values<'f> {
             &self.filter.event_type,
             &self.filter.aggregate_type,
             &self.filter.aggregate_id,
+            &self.ended_for,
         ]
     }
 }

@@ -1,0 +1,156 @@
+//! `posthaste list` and `posthaste dead`: events, one per line.
+
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use posthaste::store::{Filter, Store};
+use posthaste::{Record, Status};
+
+use crate::cli::Place;
+use crate::failure::Failure;
+use crate::filter::FilterArgs;
+use crate::output::{Cell, DEAD_COLUMNS, EventJson, LIVE_COLUMNS, Output, dead_row, live_row};
+use crate::place;
+
+/// How many events are read at once. Many, as each page passes those before it again.
+const PAGE: u32 = 50_000;
+
+const LIST_EXAMPLES: &str = "\
+Examples:
+  posthaste list                                          the backlog and the dead
+  posthaste list --status pending --older-than 10m
+  posthaste list --aggregate order/42 --status any        the history of an aggregate
+  posthaste list --topic 'shop.*' --limit 0 --json | jq .id";
+
+const DEAD_EXAMPLES: &str = "\
+Examples:
+  posthaste dead
+  posthaste dead --reason rejected --topic 'shop.order.*'
+  posthaste dead --error timeout --limit 0 --json | jq -r .id";
+
+#[derive(Debug, Args)]
+#[command(after_long_help = LIST_EXAMPLES)]
+pub(crate) struct List {
+    #[command(flatten)]
+    length: Length,
+    #[command(flatten)]
+    filter: FilterArgs,
+    /// Only with these [default: all but delivered]
+    #[arg(long, value_delimiter = ',', value_parser = any_status(), help_heading = "Which events")]
+    status: Vec<Wanted>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = DEAD_EXAMPLES)]
+pub(crate) struct Dead {
+    #[command(flatten)]
+    length: Length,
+    #[command(flatten)]
+    filter: FilterArgs,
+}
+
+#[derive(Debug, Args)]
+struct Length {
+    /// At most this many, the oldest first; 0: all
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    limit: u32,
+}
+
+/// A status, or any.
+#[derive(Debug, Clone, Copy)]
+enum Wanted {
+    Any,
+    Only(Status),
+}
+
+fn any_status() -> impl TypedValueParser<Value = Wanted> {
+    PossibleValuesParser::new(["pending", "processing", "delivered", "dead", "any"])
+        .map(|name| Status::parse(&name).map_or(Wanted::Any, Wanted::Only))
+}
+
+pub(crate) async fn list(place: &Place, args: &List) -> Result<(), Failure> {
+    let any = args
+        .status
+        .iter()
+        .any(|wanted| matches!(wanted, Wanted::Any));
+    let only = |wanted: &Wanted| match wanted {
+        Wanted::Only(status) => Some(*status),
+        Wanted::Any => None,
+    };
+    let status = match args.status.is_empty() {
+        true => vec![Status::Pending, Status::Processing, Status::Dead],
+        false if any => Vec::new(),
+        false => args.status.iter().filter_map(only).collect(),
+    };
+    let filter = args.filter.with_status(&status);
+    show(place, filter, args.length.limit, &LIVE_COLUMNS, live_row).await
+}
+
+pub(crate) async fn dead(place: &Place, args: &Dead) -> Result<(), Failure> {
+    let filter = args.filter.with_status(&[Status::Dead]);
+    show(place, filter, args.length.limit, &DEAD_COLUMNS, dead_row).await
+}
+
+async fn show(
+    place: &Place,
+    filter: Filter,
+    limit: u32,
+    heads: &[&str],
+    row: impl Fn(&Record) -> Vec<Cell>,
+) -> Result<(), Failure> {
+    let store = place::open(place).await?;
+    let output = Output::new(place.json);
+    let limit = if limit == 0 {
+        u64::MAX
+    } else {
+        u64::from(limit)
+    };
+    let mut pages = Pages {
+        filter,
+        left: limit,
+    };
+    let mut rows = Vec::new();
+    while let Some(page) = pages.next(&*store).await? {
+        for record in &page {
+            match output.json {
+                true => output.json(&EventJson::new(store.table(), record))?,
+                false => rows.push(row(record)),
+            }
+        }
+    }
+    if output.json {
+        return Ok(());
+    }
+    match rows.is_empty() && output.terminal {
+        true => output.line("none")?,
+        false => output.table(heads, &rows)?,
+    }
+    if pages.left == 0 {
+        let more = store.count(&pages.filter).await?;
+        if more > 0 {
+            eprintln!("… and {more} more: --limit 0 shows all");
+        }
+    }
+    Ok(())
+}
+
+/// Events page by page, up to a limit.
+struct Pages {
+    filter: Filter,
+    left: u64,
+}
+
+impl Pages {
+    async fn next(&mut self, store: &dyn Store) -> Result<Option<Vec<Record>>, Failure> {
+        let size = u32::try_from(self.left).map_or(PAGE, |left| left.min(PAGE));
+        if size == 0 {
+            return Ok(None);
+        }
+        let page = store.list(&self.filter, size).await?;
+        let Some(last) = page.last() else {
+            return Ok(None);
+        };
+        self.filter.after = Some(last.sequence);
+        self.left -= page.len() as u64;
+        Ok(Some(page))
+    }
+}

@@ -1,0 +1,217 @@
+//! `posthaste show`: all about one event.
+
+mod payload;
+
+use std::collections::BTreeMap;
+use std::time::SystemTime;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use clap::Args;
+use posthaste::store::{Audit, Content, Store};
+use posthaste::{Record, StoreError};
+use serde::Serialize;
+use serde_json::value::RawValue;
+use uuid::Uuid;
+
+use crate::cli::Place;
+use crate::failure::Failure;
+use crate::output::{BAD, BOLD, EventJson, Output, paint, painted_status, visible};
+use crate::{place, time};
+
+/// More acts on one event than anybody reads.
+const ACTS: u32 = 100;
+
+const EXAMPLES: &str = "\
+Examples:
+  posthaste show 01939a4c-…
+  posthaste show 01939a4c-… --payload
+  posthaste show 01939a4c-… --payload --json | jq .payload";
+
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct Show {
+    /// The event
+    #[arg(value_name = "ID")]
+    id: Uuid,
+    /// The payload, too: indented if it is JSON, as a hex dump if it is no text
+    #[arg(long)]
+    payload: bool,
+}
+
+/// The event in JSON: its fields, what it says, and what was done to it.
+#[derive(Serialize)]
+struct Answer<'r> {
+    #[serde(flatten)]
+    event: EventJson<'r>,
+    /// `null`: not to be seen by this user of the database.
+    headers: Option<&'r BTreeMap<String, String>>,
+    /// A payload that is JSON, to the letter.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payload: Option<&'r RawValue>,
+    /// A payload of another kind.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payload_base64: Option<String>,
+    audit: Vec<Entry<'r>>,
+}
+
+#[derive(Serialize)]
+struct Entry<'r> {
+    at: String,
+    actor: &'r str,
+    act: &'r str,
+    why: &'r str,
+}
+
+pub(crate) async fn run(place: &Place, args: &Show) -> Result<(), Failure> {
+    let store = place::open(place).await?;
+    let missing = || {
+        Failure::Other(format!(
+            "there is no event {} in {}",
+            args.id,
+            store.table()
+        ))
+    };
+    let record = store.show(args.id).await?.ok_or_else(missing)?;
+    let content = match store.content(args.id).await {
+        // A reader sees how things stand, and not what they say.
+        Err(StoreError::Refused(_)) if !args.payload => None,
+        content => Some(content?.ok_or_else(missing)?),
+    };
+    let audit = store.audit(Some(args.id), ACTS).await?;
+    let output = Output::new(place.json);
+    match output.json {
+        true => as_json(
+            &output,
+            &*store,
+            &record,
+            content.as_ref(),
+            &audit,
+            args.payload,
+        ),
+        false => as_text(&output, &record, content.as_ref(), &audit, args.payload),
+    }
+}
+
+fn as_json(
+    output: &Output,
+    store: &dyn Store,
+    record: &Record,
+    content: Option<&Content>,
+    audit: &[Audit],
+    payload: bool,
+) -> Result<(), Failure> {
+    let wanted = content.filter(|_| payload);
+    let json =
+        wanted.and_then(|content| serde_json::from_slice::<&RawValue>(&content.payload).ok());
+    output.json(&Answer {
+        event: EventJson::new(store.table(), record),
+        headers: content.map(|content| &content.headers),
+        payload: json,
+        payload_base64: wanted
+            .filter(|_| json.is_none())
+            .map(|content| STANDARD.encode(&content.payload)),
+        audit: audit
+            .iter()
+            .map(|entry| Entry {
+                at: time::exact(entry.at),
+                actor: &entry.actor,
+                act: &entry.act,
+                why: &entry.why,
+            })
+            .collect(),
+    })
+}
+
+fn as_text(
+    output: &Output,
+    record: &Record,
+    content: Option<&Content>,
+    audit: &[Audit],
+    payload: bool,
+) -> Result<(), Failure> {
+    let now = SystemTime::now();
+    let when = |at: SystemTime| match output.terminal {
+        true => format!("{} ({})", time::exact(at), time::relative(at, now)),
+        false => time::exact(at),
+    };
+    let fields: [(&str, Option<String>); 22] = [
+        ("id", Some(record.id.to_string())),
+        ("sequence", Some(record.sequence.to_string())),
+        ("status", Some(painted_status(record.status))),
+        (
+            "reason",
+            record.dead_reason.map(|reason| paint(reason.as_str(), BAD)),
+        ),
+        ("error", record.last_error.as_deref().map(shown)),
+        (
+            "namespace",
+            Some(shown(&record.namespace)).filter(|name| !name.is_empty()),
+        ),
+        ("topic", Some(shown(&record.topic))),
+        ("tenant", record.tenant_id.map(|id| id.to_string())),
+        (
+            "aggregate type",
+            record.aggregate_type.as_deref().map(shown),
+        ),
+        ("aggregate id", record.aggregate_id.as_deref().map(shown)),
+        ("event type", record.event_type.as_deref().map(shown)),
+        ("ordering key", record.ordering_key.as_deref().map(shown)),
+        ("dedupe key", record.dedupe_key.as_deref().map(shown)),
+        ("traceparent", record.traceparent.as_deref().map(shown)),
+        ("attempts", Some(record.attempts.to_string())),
+        (
+            "next attempt",
+            record
+                .mark()
+                .is_none()
+                .then(|| when(record.next_attempt_at)),
+        ),
+        ("lease owner", record.lease_owner.map(|id| id.to_string())),
+        ("lease until", record.lease_until.map(when)),
+        ("created", Some(when(record.created_at))),
+        ("updated", Some(when(record.updated_at))),
+        ("delivered", record.delivered_at.map(when)),
+        ("died", record.dead_at.map(when)),
+    ];
+    for (name, value) in fields {
+        if let Some(value) = value {
+            output.line(&format!("{} {value}", paint(&format!("{name:<15}"), BOLD)))?;
+        }
+    }
+    let title = |title: &str| output.line(&format!("\n{}", paint(title, BOLD)));
+    match content {
+        None => output.line(&format!(
+            "{} not to be seen by this user of the database",
+            paint("headers        ", BOLD)
+        ))?,
+        Some(content) => {
+            let kind = shown(&content.content_type);
+            output.line(&format!("{} {kind}", paint("content type   ", BOLD)))?;
+            if !content.headers.is_empty() {
+                title("headers")?;
+            }
+            for (name, value) in &content.headers {
+                output.line(&format!("  {}: {}", shown(name), shown(value)))?;
+            }
+        }
+    }
+    if !audit.is_empty() {
+        title("audit")?;
+    }
+    for entry in audit {
+        let (actor, act, why) = (shown(&entry.actor), shown(&entry.act), shown(&entry.why));
+        output.line(&format!("  {}  {act} by {actor}: {why}", when(entry.at)))?;
+    }
+    if let Some(content) = content.filter(|_| payload) {
+        title(&format!("payload ({} bytes)", content.payload.len()))?;
+        for line in payload::lines(&content.payload) {
+            output.line(&line)?;
+        }
+    }
+    Ok(())
+}
+
+fn shown(text: &str) -> String {
+    visible(text).into_owned()
+}

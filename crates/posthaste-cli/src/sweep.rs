@@ -1,0 +1,327 @@
+//! Acts on many events: find them, show what would be touched, ask, then work page by page.
+
+use std::sync::Arc;
+
+use clap::Args;
+use posthaste::store::{Act, Filter, Store};
+use posthaste::{DeadReason, Record, Status, StoreError};
+use serde::Serialize;
+use uuid::Uuid;
+
+use crate::cli::Place;
+use crate::confirm::confirm;
+use crate::failure::Failure;
+use crate::filter::FilterArgs;
+use crate::output::{EventJson, LIVE_COLUMNS, Output, live_row};
+use crate::{place, progress};
+
+/// How many events one statement is about.
+const BATCH: usize = 500;
+/// How many events are read at once to find those that are meant.
+const PAGE: u32 = 50_000;
+/// How many of them are shown.
+const SAMPLE: usize = 5;
+
+/// What `redeliver` and `discard` have in common.
+#[derive(Debug, Args)]
+pub(crate) struct SweepArgs {
+    /// The events
+    #[arg(value_name = "ID")]
+    named: Vec<Uuid>,
+    /// Every event, if nothing narrows them down
+    #[arg(long)]
+    all: bool,
+    /// At most this many, the oldest first
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+    /// Only say what would be touched
+    #[arg(long, short = 'n')]
+    dry_run: bool,
+    /// Do not ask
+    #[arg(long, short)]
+    yes: bool,
+    /// Why, for the audit log
+    #[arg(long, value_name = "TEXT", default_value = "by hand")]
+    why: String,
+    /// Who, for the audit log [default: the user and the machine]
+    #[arg(long = "as", value_name = "NAME")]
+    actor: Option<String>,
+    #[command(flatten)]
+    filter: FilterArgs,
+}
+
+/// What to do to events.
+pub(crate) struct Deed {
+    pub(crate) kind: Kind,
+    /// Which events it can be done to.
+    pub(crate) status: Vec<Status>,
+    /// Why it cannot be done to others.
+    pub(crate) others: &'static str,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Kind {
+    Redeliver,
+    Discard,
+}
+
+impl Kind {
+    /// As in the audit log.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Redeliver => "redeliver",
+            Self::Discard => "discard",
+        }
+    }
+
+    /// As a question begins.
+    fn verb(self) -> &'static str {
+        match self {
+            Self::Redeliver => "Redeliver",
+            Self::Discard => "Discard",
+        }
+    }
+
+    /// As an answer begins.
+    fn done(self) -> &'static str {
+        match self {
+            Self::Redeliver => "redelivered",
+            Self::Discard => "discarded",
+        }
+    }
+}
+
+/// The answer in JSON.
+#[derive(Debug, Serialize)]
+struct Answer<'r> {
+    table: String,
+    act: &'static str,
+    dry_run: bool,
+    /// How many events were found to be eligible.
+    found: usize,
+    done: usize,
+    /// How many were named, or found, and could not be acted upon.
+    not_eligible: usize,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    sample: Vec<EventJson<'r>>,
+}
+
+/// Does it.
+pub(crate) async fn sweep(place: &Place, args: &SweepArgs, deed: &Deed) -> Result<(), Failure> {
+    let selection = Selection::new(args, deed)?;
+    let store = place::open(place).await?;
+    let (found, sample) = selection.find(&*store, args.limit).await?;
+    let cut = args.limit == Some(found.len());
+    let mut answer = Answer {
+        table: store.table().to_string(),
+        act: deed.kind.name(),
+        dry_run: args.dry_run,
+        found: found.len(),
+        done: 0,
+        not_eligible: match cut {
+            true => 0,
+            false => selection.filter.ids.len().saturating_sub(found.len()),
+        },
+        sample: Vec::new(),
+    };
+    let output = Output::new(place.json);
+    if args.dry_run {
+        return tell_plan(&output, &store, &mut answer, &sample, deed);
+    }
+    if !found.is_empty() {
+        let (verb, events) = (deed.kind.verb(), events(found.len()));
+        if !args.yes {
+            show_sample(&sample, found.len())?;
+        }
+        confirm(&format!("{verb} {events} of {}?", answer.table), args.yes)?;
+        let act = Act {
+            actor: args.actor.clone().unwrap_or_else(operator),
+            why: args.why.clone(),
+        };
+        let worked = selection
+            .work(&*store, &found, deed.kind, &act, &mut answer.done)
+            .await;
+        if worked.is_err() {
+            eprintln!(
+                "{} {}, then it failed",
+                deed.kind.done(),
+                self::events(answer.done)
+            );
+        }
+        worked?;
+        answer.not_eligible += found.len() - answer.done;
+    }
+    match output.json {
+        true => output.json(&answer),
+        false => output.line(&told(&answer, deed)),
+    }
+}
+
+/// Which events are meant.
+struct Selection {
+    filter: Filter,
+    /// Whether those that an operator gave up are among them.
+    discarded: bool,
+}
+
+impl Selection {
+    fn new(args: &SweepArgs, deed: &Deed) -> Result<Self, Failure> {
+        let mut filter = args.filter.with_status(&deed.status);
+        filter.ids.extend(&args.named);
+        filter.ids.sort();
+        filter.ids.dedup();
+        if filter.is_everything() && !args.all {
+            return Err(Failure::usage(format!(
+                "nothing says which events to {}: name their ids, narrow them down (--topic, --error, --older-than …), or add --all",
+                deed.kind.name()
+            )));
+        }
+        // What an operator gave up stays so, unless it is named.
+        let named = !filter.ids.is_empty() || filter.reason == Some(DeadReason::Discarded);
+        Ok(Self {
+            discarded: named && deed.kind == Kind::Redeliver,
+            filter,
+        })
+    }
+
+    fn means(&self, record: &Record) -> bool {
+        self.discarded || record.dead_reason != Some(DeadReason::Discarded)
+    }
+
+    /// The ids of those that are meant, and the first few as they are.
+    async fn find(
+        &self,
+        store: &dyn Store,
+        limit: Option<usize>,
+    ) -> Result<(Vec<Uuid>, Vec<Record>), Failure> {
+        let mut found = Vec::new();
+        let mut sample = Vec::new();
+        let mut filter = self.filter.clone();
+        let limit = limit.unwrap_or(usize::MAX);
+        let size = u32::try_from(limit.max(1000)).map_or(PAGE, |limit| limit.min(PAGE));
+        loop {
+            let page = store.list(&filter, size).await?;
+            let Some(last) = page.last() else { break };
+            filter.after = Some(last.sequence);
+            for record in page.into_iter().filter(|record| self.means(record)) {
+                if found.len() == limit {
+                    return Ok((found, sample));
+                }
+                found.push(record.id);
+                if sample.len() < SAMPLE {
+                    sample.push(record);
+                }
+            }
+        }
+        Ok((found, sample))
+    }
+
+    /// Acts on those that were found and are still meant, and counts them.
+    async fn work(
+        &self,
+        store: &dyn Store,
+        found: &[Uuid],
+        kind: Kind,
+        act: &Act,
+        done: &mut usize,
+    ) -> Result<(), StoreError> {
+        let bar = progress::bar(found.len() as u64, kind.verb());
+        for ids in found.chunks(BATCH) {
+            // The question may have stood for long: what somebody else redelivered, and was
+            // delivered since, is not to be sent once more.
+            let filter = Filter {
+                ids: ids.to_vec(),
+                ..self.filter.clone()
+            };
+            let still = store.list(&filter, BATCH as u32).await?;
+            let still = still.iter().filter(|record| self.means(record));
+            let still: Vec<Uuid> = still.map(|record| record.id).collect();
+            let acted = match kind {
+                Kind::Redeliver => store.redeliver(&still, act).await?,
+                Kind::Discard => store.discard(&still, act).await?,
+            };
+            *done += acted.len();
+            bar.inc(ids.len() as u64);
+        }
+        bar.finish_and_clear();
+        Ok(())
+    }
+}
+
+fn tell_plan<'r>(
+    output: &Output,
+    store: &Arc<dyn Store>,
+    answer: &mut Answer<'r>,
+    sample: &'r [Record],
+    deed: &Deed,
+) -> Result<(), Failure> {
+    if output.json {
+        let event = |record| EventJson::new(store.table(), record);
+        answer.sample = sample.iter().map(event).collect();
+        return output.json(answer);
+    }
+    if !sample.is_empty() {
+        let rows: Vec<_> = sample.iter().map(live_row).collect();
+        output.table(&LIVE_COLUMNS, &rows)?;
+    }
+    if answer.found > sample.len() {
+        output.line(&format!("… and {} more", answer.found - sample.len()))?;
+    }
+    let mut line = format!(
+        "would be {}: {} of {}",
+        deed.kind.done(),
+        events(answer.found),
+        answer.table
+    );
+    line.push_str(&others(answer, deed));
+    output.line(&line)
+}
+
+/// What is about to be touched, beside the question.
+fn show_sample(sample: &[Record], found: usize) -> Result<(), Failure> {
+    use std::io::Write;
+
+    let rows: Vec<_> = sample.iter().map(live_row).collect();
+    let mut out = anstream::stderr().lock();
+    for line in crate::output::for_people(&LIVE_COLUMNS, &rows) {
+        writeln!(out, "{line}")?;
+    }
+    if found > sample.len() {
+        writeln!(out, "… and {} more", found - sample.len())?;
+    }
+    Ok(())
+}
+
+fn told(answer: &Answer<'_>, deed: &Deed) -> String {
+    let line = format!(
+        "{} {} of {}",
+        deed.kind.done(),
+        events(answer.done),
+        answer.table
+    );
+    line + &others(answer, deed)
+}
+
+fn others(answer: &Answer<'_>, deed: &Deed) -> String {
+    match answer.not_eligible {
+        0 => String::new(),
+        count => format!("; {count} not eligible: {}", deed.others),
+    }
+}
+
+fn events(count: usize) -> String {
+    match count {
+        1 => "1 event".to_owned(),
+        count => format!("{count} events"),
+    }
+}
+
+/// Who is at the keyboard, and where.
+fn operator() -> String {
+    let user = ["SUDO_USER", "USER", "LOGNAME"]
+        .iter()
+        .find_map(|name| std::env::var(name).ok().filter(|user| !user.is_empty()))
+        .unwrap_or_else(|| format!("user {}", rustix::process::getuid().as_raw()));
+    let host = rustix::system::uname();
+    format!("{user}@{}", host.nodename().to_string_lossy())
+}

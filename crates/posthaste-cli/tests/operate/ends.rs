@@ -1,0 +1,191 @@
+//! How commands end: exit codes, messages, and what needs no database.
+
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+use posthaste_testkit::bed::{Bed, OnPostgres};
+use posthaste_testkit::server::postgres_url;
+
+use crate::support::{Answer, PLACED, Shop, at, message, program, run, snapshot};
+
+fn plain(arguments: &[&str]) -> Answer {
+    Answer::of(program(arguments).output().unwrap())
+}
+
+#[test]
+fn alone_it_says_what_it_can_do() {
+    let told = plain(&[]);
+    assert!(told.err.contains("Usage: posthaste"), "{told:?}");
+    let help = plain(&["--help"]).ok();
+    assert!(help.contains("Exit codes:"));
+    assert!(plain(&["redeliver", "--help"]).ok().contains("Examples:"));
+}
+
+// B22
+#[test]
+fn a_database_that_is_away_has_its_exit_code_and_no_secret_is_told() {
+    let address = "postgres://ann:s3cret@127.0.0.1:1/shop";
+    for command in [
+        ["status"].as_slice(),
+        &["list"],
+        &["tail"],
+        &["redeliver", "--all", "--yes"],
+        &["enqueue", PLACED],
+    ] {
+        let away = plain(&[command, &["--database", address, "--table", "orders"]].concat());
+        assert_eq!((away.code, away.out.as_str()), (3, ""), "{command:?}");
+        assert!(!away.err.contains("s3cret"), "{away:?}");
+    }
+    let away = plain(&["list", "--database", address, "--table", "orders"]);
+    snapshot("unreachable", &away.whole());
+}
+
+// B22
+#[test]
+fn an_outbox_that_is_not_set_up_has_its_exit_code() {
+    let missing = plain(&[
+        "list",
+        "--database",
+        &postgres_url(),
+        "--table",
+        "nowhere.orders",
+    ]);
+    assert_eq!(missing.code, 4);
+    snapshot("not_set_up", &missing.whole());
+}
+
+// B2, B22
+#[test]
+fn what_cannot_be_meant_is_refused() {
+    for (name, arguments) in [
+        ("no_database", vec!["list"]),
+        (
+            "no_table",
+            vec!["list", "--database", "postgres://localhost/shop"],
+        ),
+        (
+            "bad_table",
+            vec![
+                "list",
+                "--database",
+                "postgres://localhost/shop",
+                "--table",
+                "a; drop table b",
+            ],
+        ),
+        (
+            "bad_address",
+            vec![
+                "list",
+                "--database",
+                "postgres://ann:s3cret@:x/",
+                "--table",
+                "orders",
+            ],
+        ),
+        ("bad_age", vec!["list", "--older-than", "yesterday"]),
+        ("bad_status", vec!["list", "--status", "lost"]),
+        ("bad_reason", vec!["dead", "--reason", "tired"]),
+        ("bad_deed", vec!["redeliver", "--status", "pending"]),
+    ] {
+        let refused = plain(&arguments);
+        assert_eq!(
+            (refused.code, refused.out.as_str()),
+            (2, ""),
+            "{arguments:?}"
+        );
+        assert!(!refused.err.contains("s3cret"), "{refused:?}");
+        snapshot(&format!("refused_{name}"), &refused.whole());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_stops_reading_is_not_an_error() {
+    let place = OnPostgres::new().await;
+    place.enqueue(&vec![message(PLACED); 5000]).await.unwrap();
+    let mut command = at(&place, &["list", "--limit", "0", "--json"]);
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    let ended = Answer::of(child.wait_with_output().unwrap());
+    assert_eq!((ended.code, ended.err.as_str()), (0, ""));
+}
+
+// B22: whoever may look, but not read, is told so.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_sees_how_things_stand_but_no_content() {
+    let place = OnPostgres::new().await;
+    let shop = Shop::open(&place).await;
+    let fresh = place.fresh();
+    let name = |role: &str| format!("{role}_{}", fresh.table.schema());
+    let roles = posthaste::schema::Roles {
+        producer: name("producer"),
+        relay: name("relay"),
+        reader: name("reader"),
+        operator: name("operator"),
+    };
+    let sql = posthaste::schema::roles_sql(&fresh.table, &roles);
+    fresh.client.batch_execute(&sql).await.unwrap();
+    let address = format!("{}?options=-c%20role%3D{}", fresh.url, roles.reader);
+    let as_reader = |arguments: &[&str]| {
+        let table = fresh.table.to_string();
+        plain(&[arguments, &["--database", &address, "--table", &table]].concat())
+    };
+    as_reader(&["status"]).ok();
+    as_reader(&["list", "--error", "odd", "--topic", "*"]).ok();
+    as_reader(&["tail", "--for", "10ms"]).ok();
+    let shown = as_reader(&["show", &shop.id(1)]).ok();
+    assert!(shown.contains("not to be seen by this user"), "{shown}");
+    assert_eq!(
+        as_reader(&["show", &shop.id(1), "--json"]).json()[0]["headers"],
+        serde_json::Value::Null
+    );
+    for refused in [
+        as_reader(&["show", &shop.id(1), "--payload"]),
+        as_reader(&["redeliver", &shop.id(1), "--yes"]),
+    ] {
+        assert_eq!(refused.code, 1);
+        assert!(refused.err.contains("permission denied"), "{refused:?}");
+    }
+    // As superuser all of it works.
+    assert!(
+        run(&place, &["show", &shop.id(1), "--payload"])
+            .ok()
+            .contains("\"order\"")
+    );
+}
+
+#[test]
+fn shells_and_readers_get_what_they_need() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = plain(&["completions", shell]).ok();
+        assert!(script.contains("redeliver"), "{shell}");
+    }
+    assert!(plain(&["man"]).ok().contains(".TH posthaste 1"));
+    let directory = std::env::temp_dir().join(format!("posthaste-man-{}", std::process::id()));
+    plain(&["man", directory.to_str().unwrap()]).ok();
+    let page = std::fs::read_to_string(directory.join("posthaste-redeliver.1")).unwrap();
+    assert!(page.contains("audit log"));
+    std::fs::remove_dir_all(directory).unwrap();
+    let refused = plain(&["man", "/proc/nowhere"]);
+    assert_eq!(refused.code, 1);
+    assert!(
+        refused.err.contains("cannot write to /proc/nowhere"),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn a_completion_script_is_one() {
+    let script = plain(&["completions", "bash"]).ok();
+    let mut check = std::process::Command::new("bash");
+    let mut child = check.arg("-n").stdin(Stdio::piped()).spawn().unwrap();
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), script.as_bytes()).unwrap();
+    assert!(child.wait().unwrap().success());
+}
