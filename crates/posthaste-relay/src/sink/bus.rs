@@ -9,7 +9,7 @@ use posthaste::Event;
 
 use super::{Outcome, Sink, from_fn};
 use crate::observe::panic_text;
-use crate::route::Pattern;
+use posthaste::Pattern;
 
 /// Hands each event to every handler whose pattern matches its topic.
 ///
