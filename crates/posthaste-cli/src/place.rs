@@ -16,10 +16,10 @@ use crate::output::colours;
 pub(crate) fn load(place: &Place) -> Result<Config, Failure> {
     let path = path(place);
     let unneeded = place.database.is_some() && place.table.is_some();
-    if path.is_none() && unneeded && !config::has_variables(std::env::vars()) {
+    if path.is_none() && unneeded && !config::has_variables(config::environment()) {
         return Ok(Config::empty());
     }
-    let config = Config::load(path.as_deref(), std::env::vars()).map_err(|problems| {
+    let config = Config::load(path.as_deref(), config::environment()).map_err(|problems| {
         if path.is_none() {
             eprintln!(
                 "there is no posthaste.toml in this folder, and --config names no other file"

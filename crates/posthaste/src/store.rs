@@ -99,6 +99,9 @@ pub trait Store: Send + Sync + 'static {
     /// under a new id. Each is written to the audit log. Gives back the ids that will be delivered.
     async fn redeliver(&self, ids: &[Uuid], act: &Act) -> Result<Vec<Uuid>, StoreError>;
 
+    /// Gives up live events for good. Each is written to the audit log. Gives back those given up.
+    async fn discard(&self, ids: &[Uuid], act: &Act) -> Result<Vec<Uuid>, StoreError>;
+
     /// Enqueues messages in a transaction of their own, all or none, for tools that have no data
     /// to commit with them. A service has: it uses [`Outbox`](crate::Outbox).
     async fn enqueue(
@@ -106,9 +109,6 @@ pub trait Store: Send + Sync + 'static {
         messages: &[Message],
         topics: TopicRule,
     ) -> Result<Vec<Receipt>, EnqueueError>;
-
-    /// Gives up live events for good. Each is written to the audit log. Gives back those given up.
-    async fn discard(&self, ids: &[Uuid], act: &Act) -> Result<Vec<Uuid>, StoreError>;
 
     /// Looks for what may trouble a relay here: its rights, the server's settings, clocks, space.
     async fn examine(&self) -> Result<Vec<Finding>, StoreError>;

@@ -31,12 +31,13 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const EXAMPLES: &str = "\
 Examples:
   posthaste demo
-  posthaste demo --for 10s --rate 200
-  posthaste demo --for 10s --file shop.db   # and then: posthaste --database sqlite:shop.db …
+  posthaste demo --for 10s --json
+  posthaste demo --file shop.db --rate 100
 
-A shop commits orders with their events, or rolls both back. A courier delivers them: some attempts
-fail, some parcels are refused for good, it is away at times, and relays are killed. At the end two
-ledgers and the database are compared: the exit code is 1 if anything was lost or made up.";
+A shop commits orders and their events together; some cards are declined, and those orders are
+rolled back. A relay delivers the events by a courier who is away at times, and refuses anvils. Every
+few seconds the relay is killed, and another one takes over. At the end a ledger says whether
+anything was lost, or made up.";
 
 /// What was asked for.
 #[derive(Debug, clap::Args)]

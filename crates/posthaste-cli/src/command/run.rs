@@ -1,5 +1,7 @@
 //! `run`: the daemon. Relays every configured outbox until it is told to stop.
 
+use std::sync::Arc;
+
 use clap::Args;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
@@ -43,13 +45,13 @@ pub(crate) fn run(place: &Place) -> Result<(), Failure> {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?
-        .block_on(serve_all(&config, outboxes))
+        .block_on(serve_all(config, outboxes))
 }
 
-async fn serve_all(config: &Config, wanted: Vec<Outbox>) -> Result<(), Failure> {
+async fn serve_all(config: Config, wanted: Vec<Outbox>) -> Result<(), Failure> {
     let mut signals = Signals::catch()?;
     let (stop, stopped) = watch::channel(false);
-    let sinks = serve::sinks(config);
+    let sinks = Arc::new(config.sinks);
     let mut outboxes = JoinSet::new();
     for outbox in wanted {
         let mut stopped = stopped.clone();

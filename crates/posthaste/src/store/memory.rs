@@ -401,14 +401,6 @@ impl Store for Memory {
         Ok(acted.into_iter().map(|(_, id, _)| id).collect())
     }
 
-    async fn enqueue(
-        &self,
-        messages: &[Message],
-        topics: TopicRule,
-    ) -> Result<Vec<Receipt>, EnqueueError> {
-        self.enqueue_into(&self.outbox.outbox.clone().topics(topics), messages)
-    }
-
     async fn discard(&self, ids: &[Uuid], act: &Act) -> Result<Vec<Uuid>, StoreError> {
         let now = self.now();
         let mut contents = self.contents();
@@ -424,6 +416,14 @@ impl Store for Memory {
             });
         }
         Ok(acted.into_iter().map(|(id, _)| id).collect())
+    }
+
+    async fn enqueue(
+        &self,
+        messages: &[Message],
+        topics: TopicRule,
+    ) -> Result<Vec<Receipt>, EnqueueError> {
+        self.enqueue_into(&self.outbox.outbox.clone().topics(topics), messages)
     }
 
     async fn examine(&self) -> Result<Vec<Finding>, StoreError> {

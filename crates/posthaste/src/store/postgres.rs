@@ -221,6 +221,10 @@ impl Store for Postgres {
         self.act("redeliver", &self.sql.redeliver, ids, act).await
     }
 
+    async fn discard(&self, ids: &[Uuid], act: &Act) -> Result<Vec<Uuid>, StoreError> {
+        self.act("discard", &self.sql.discard, ids, act).await
+    }
+
     async fn enqueue(
         &self,
         messages: &[Message],
@@ -231,9 +235,6 @@ impl Store for Postgres {
         outbox.enqueue_all(Alone(session.client()), messages).await
     }
 
-    async fn discard(&self, ids: &[Uuid], act: &Act) -> Result<Vec<Uuid>, StoreError> {
-        self.act("discard", &self.sql.discard, ids, act).await
-    }
     async fn examine(&self) -> Result<Vec<Finding>, StoreError> {
         self.find().await
     }

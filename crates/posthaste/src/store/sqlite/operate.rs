@@ -8,9 +8,13 @@ use uuid::Uuid;
 
 use super::link::Link;
 use super::{Outbox, decode, list};
+use crate::enqueue::{EnqueueError, Outbox as Enqueue, Receipt};
 use crate::event::Record;
+use crate::message::Message;
 use crate::pattern::Pattern;
 use crate::store::{Act, Audit, Clean, Content, Filter, Mark, Stats, StoreError, storable};
+use crate::table::Table;
+use crate::topic::TopicRule;
 
 /// What has been leased for longer is stuck.
 const STUCK: Duration = Duration::from_secs(300);
@@ -50,12 +54,13 @@ impl Outbox {
         link.read(|connection| {
             let mut statement = connection.prepare_cached(&self.sql.stats)?;
             statement.query_row([now, stuck], |row| {
-                let oldest: i64 = row.get(3)?;
+                let oldest: Option<i64> = row.get(3)?;
+                let waited = oldest.map_or(0, |oldest| now.saturating_sub(oldest));
                 Ok(Stats {
                     pending: row.get::<_, u32>(0)?.into(),
                     processing: row.get::<_, u32>(1)?.into(),
                     stuck: row.get::<_, u32>(2)?.into(),
-                    oldest_pending: Duration::from_micros(oldest.max(0).unsigned_abs()),
+                    oldest_pending: Duration::from_micros(waited.unsigned_abs()),
                     dead: row.get::<_, u32>(4)?.into(),
                 })
             })
@@ -188,6 +193,21 @@ impl Outbox {
         Ok(acted)
     }
 
+    /// Enqueues in a transaction of its own.
+    pub(super) fn add(
+        &self,
+        link: &mut Link,
+        messages: &[Message],
+        topics: TopicRule,
+    ) -> Result<Vec<Receipt>, EnqueueError> {
+        let outbox = Enqueue::of(Table::clone(&self.table)).topics(topics);
+        let enqueued = link
+            .write(|transaction| Ok(outbox.enqueue_all_sync(transaction, messages)))
+            .map_err(EnqueueError::database)?;
+        self.home.listeners.wake();
+        enqueued
+    }
+
     /// Writes down what an operator did.
     #[allow(
         clippy::too_many_arguments,
@@ -251,6 +271,7 @@ fn values(filter: &Filter) -> (Vec<Value>, bool) {
         text(&filter.event_type),
         text(&filter.aggregate_type),
         text(&filter.aggregate_id),
+        filter.ended_for.map(before).into(),
     ];
     let some = !filter.ids.is_empty() || !filter.status.is_empty();
     if some {
