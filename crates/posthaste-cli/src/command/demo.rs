@@ -35,9 +35,9 @@ Examples:
   posthaste demo --file shop.db --rate 100
 
 A shop commits orders and their events together; some cards are declined, and those orders are
-rolled back. A relay delivers the events by a courier who is away at times, and refuses anvils. Every
-few seconds the relay is killed, and another one takes over. At the end a ledger says whether
-anything was lost, or made up.";
+rolled back. A relay delivers the events by a courier who is away at times, and refuses anvils.
+Every few seconds the relay is killed, and another one takes over. At the end a ledger says
+whether anything was lost, or made up: the exit code is then 1.";
 
 /// What was asked for.
 #[derive(Debug, clap::Args)]

@@ -18,8 +18,8 @@ Examples:
   posthaste run --config /etc/posthaste.toml
   posthaste run --table billing.outbox         # only this one of them
 
-SIGTERM and SIGINT (Ctrl-C) stop it: it finishes what is under way and hands the rest back. Once more
-stops it at once, with exit code 130. The configuration is read at the start, and never again.
+SIGTERM and SIGINT (Ctrl-C) stop it: it finishes what is under way and hands the rest back. Once
+more stops it at once, with exit code 130. The configuration is read at the start, and never again.
 Logs go to standard error: standard output may be a destination.";
 
 /// What was asked for.
