@@ -4,7 +4,6 @@
 //! `docs/envelope.md` has the names that consumers see.
 
 mod binding;
-mod time;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,7 +11,7 @@ use std::str::FromStr;
 
 use base64::Engine as _;
 use bytes::Bytes;
-use posthaste::{Event, header};
+use posthaste::{Event, header, time};
 use serde::Serialize;
 use serde::ser::SerializeMap;
 use serde_json::value::RawValue;
@@ -324,7 +323,7 @@ fn check(event: &Event) -> Result<(), SealError> {
         why,
     };
     let headers = event.headers.iter();
-    let producers = headers.filter(|(name, _)| *name != header::REDELIVERY_OF);
+    let producers = headers.filter(|(name, _)| !header::is_ours(name));
     header::check(producers).map_err(|(name, why)| {
         let name: String = name.chars().take(64).collect();
         refuse(&format!("header {name:?}"), why)
