@@ -15,6 +15,8 @@ pub(crate) mod show;
 pub(crate) mod status;
 pub(crate) mod tail;
 
+use tokio::signal::unix::{SignalKind, signal};
+
 use crate::cli::{Cli, Command};
 use crate::failure::Failure;
 
@@ -47,4 +49,12 @@ fn wait(command: impl Future<Output = Result<(), Failure>>) -> Result<(), Failur
         .enable_all()
         .build()?
         .block_on(command)
+}
+
+/// Comes when Ctrl-C is pressed, even if that was before it is waited for.
+fn interrupted() -> Result<impl Future<Output = ()>, Failure> {
+    let mut signal = signal(SignalKind::interrupt())?;
+    Ok(async move {
+        signal.recv().await;
+    })
 }

@@ -79,11 +79,12 @@ impl Output {
         }
     }
 
-    /// One line of JSON.
+    /// One line of JSON, which has no colours to take out.
     pub(crate) fn json(&self, value: &impl Serialize) -> Result<(), Failure> {
         let text =
             serde_json::to_string(value).map_err(|error| Failure::Other(error.to_string()))?;
-        self.line(&text)
+        writeln!(std::io::stdout().lock(), "{text}")?;
+        Ok(())
     }
 
     /// One line. What is in it must be fit to be seen.

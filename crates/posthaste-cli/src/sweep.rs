@@ -18,7 +18,7 @@ use crate::{place, progress};
 /// How many events one statement is about.
 const BATCH: usize = 500;
 /// How many events are read at once to find those that are meant.
-const PAGE: u32 = 20_000;
+const PAGE: u32 = 50_000;
 /// How many of them are shown.
 const SAMPLE: usize = 5;
 

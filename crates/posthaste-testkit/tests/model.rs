@@ -1,4 +1,4 @@
-//! Whatever is done to them, the store on PostgreSQL and the store in memory come to the same
+//! Whatever is done to them, the stores on PostgreSQL, on SQLite and in memory come to the same
 //! states. Time is made to pass by hours, so that the moments which a test takes do not matter.
 
 mod world;
@@ -102,7 +102,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 // M7, M8, M9, M15, N4, B7, B14
 #[test]
-fn postgres_and_memory_come_to_the_same_states() {
+fn postgres_sqlite_and_memory_come_to_the_same_states() {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()

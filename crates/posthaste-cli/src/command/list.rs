@@ -11,8 +11,8 @@ use crate::filter::FilterArgs;
 use crate::output::{Cell, DEAD_COLUMNS, EventJson, LIVE_COLUMNS, Output, dead_row, live_row};
 use crate::place;
 
-/// How many events are read at once.
-const PAGE: u32 = 10_000;
+/// How many events are read at once. Many, as each page passes those before it again.
+const PAGE: u32 = 50_000;
 
 const LIST_EXAMPLES: &str = "\
 Examples:

@@ -1,6 +1,7 @@
 //! `posthaste status`: how each outbox stands, and whether that is well.
 
 use std::io::Write;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
@@ -64,27 +65,39 @@ struct Standing {
 pub(crate) async fn run(place: &Place, args: &Status) -> Result<(), Failure> {
     let stores = place::open_all(place).await?;
     let output = Output::new(place.json);
+    if args.watch {
+        let interrupted = super::interrupted()?;
+        return tokio::select! {
+            result = watch(&output, &stores, args) => result,
+            () = interrupted => Ok(()),
+        };
+    }
+    let standings = look(&stores, args).await?;
+    tell(&output, &standings)?;
+    verdict(args, &standings)
+}
+
+async fn watch(output: &Output, stores: &[Arc<dyn Store>], args: &Status) -> Result<(), Failure> {
     loop {
-        let mut standings = Vec::new();
-        for store in &stores {
-            standings.push(look(&**store, args).await?);
-        }
-        if args.watch && output.terminal && !output.json {
+        let standings = look(stores, args).await?;
+        if output.terminal && !output.json {
             // Past the stream that takes colours out: this is no colour.
             write!(std::io::stdout(), "{CLEAR}")?;
         }
-        tell(&output, &standings)?;
-        if !args.watch {
-            return verdict(args, &standings);
-        }
-        tokio::select! {
-            () = tokio::time::sleep(args.every) => {}
-            _ = tokio::signal::ctrl_c() => return Ok(()),
-        }
+        tell(output, &standings)?;
+        tokio::time::sleep(args.every).await;
     }
 }
 
-async fn look(store: &dyn Store, args: &Status) -> Result<Standing, Failure> {
+async fn look(stores: &[Arc<dyn Store>], args: &Status) -> Result<Vec<Standing>, Failure> {
+    let mut standings = Vec::new();
+    for store in stores {
+        standings.push(standing(&**store, args).await?);
+    }
+    Ok(standings)
+}
+
+async fn standing(store: &dyn Store, args: &Status) -> Result<Standing, Failure> {
     let stats = store.stats().await?;
     let discarded = Filter {
         status: vec![State::Dead],

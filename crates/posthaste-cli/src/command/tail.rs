@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use clap::Args;
 use posthaste::store::{Mark, Store};
@@ -48,56 +48,54 @@ pub(crate) struct Tail {
 }
 
 pub(crate) async fn run(place: &Place, args: &Tail) -> Result<(), Failure> {
+    let interrupted = super::interrupted()?;
+    tokio::select! {
+        result = follow(place, args) => result,
+        () = interrupted => Ok(()),
+    }
+}
+
+async fn follow(place: &Place, args: &Tail) -> Result<(), Failure> {
     let store = place::open(place).await?;
     let output = Output::new(place.json);
     let topic = args.topic.as_ref().map(Pattern::new);
+    let wanted = |record: &&Record| {
+        topic
+            .as_ref()
+            .is_none_or(|topic| topic.matches(&record.topic))
+    };
     let tell = |records: &[Record]| {
         records
             .iter()
-            .filter(|record| {
-                topic
-                    .as_ref()
-                    .is_none_or(|topic| topic.matches(&record.topic))
-            })
+            .filter(wanted)
             .try_for_each(|record| match output.json {
                 true => output.json(&EventJson::new(store.table(), record)),
                 false => output.line(&line(&output, record)),
             })
     };
-    let follow = async {
-        let lines = if args.from_now { 0 } else { args.lines };
-        let (mut follower, first) = Follower::start(store.clone(), lines).await?;
-        tell(&first)?;
-        let mut away = false;
-        loop {
-            tokio::time::sleep(PAUSE).await;
-            match follower.next().await {
-                Ok(records) => {
-                    away = false;
-                    tell(&records)?;
-                }
-                // A restart of the database is worth seeing through.
-                Err(error @ StoreError::Unavailable(_)) => {
-                    if !away {
-                        eprintln!("{}, trying again", Failure::from(error));
-                    }
-                    away = true;
-                }
-                Err(error) => return Err(error.into()),
+    let lines = if args.from_now { 0 } else { args.lines };
+    let (mut follower, first) = Follower::start(store.clone(), lines).await?;
+    tell(&first)?;
+    let end = args.time.map(|time| Instant::now() + time);
+    let mut away = false;
+    while end.is_none_or(|end| Instant::now() < end) {
+        tokio::time::sleep(PAUSE.min(end.map_or(PAUSE, |end| end - Instant::now()))).await;
+        match follower.next().await {
+            Ok(records) => {
+                away = false;
+                tell(&records)?;
             }
+            // A restart of the database is worth seeing through.
+            Err(error @ StoreError::Unavailable(_)) => {
+                if !away {
+                    eprintln!("{} Trying again.", Failure::from(error));
+                }
+                away = true;
+            }
+            Err(error) => return Err(error.into()),
         }
-    };
-    let end = async {
-        match args.time {
-            Some(time) => tokio::time::sleep(time).await,
-            None => std::future::pending().await,
-        }
-    };
-    tokio::select! {
-        result = follow => result,
-        () = end => Ok(()),
-        _ = tokio::signal::ctrl_c() => Ok(()),
     }
+    Ok(())
 }
 
 /// Reads what ended, each event once.

@@ -284,7 +284,8 @@ pub(crate) fn unused(values: &mut Values, outboxes: &[Option<Outbox>]) {
         if let Some(topic) = letters.filter(|it| !topics.is_empty() && !topics.contains(it)) {
             let path = format!("outbox.{place}.dead_letter.topic");
             let at = values.place(&path);
-            let message = format!("dead letters stay in the outbox: {topic:?} is not among its topics");
+            let message =
+                format!("dead letters stay in the outbox: {topic:?} is not among its topics");
             let help = "add it to the outbox's topics, unless another relay delivers the letters";
             values
                 .problems

@@ -11,10 +11,9 @@ use std::sync::atomic::{AtomicU64, Ordering as Memory};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
-use posthaste::store::postgres::Postgres;
 use posthaste::store::{
-    Act, Audit, Claim, Claimed, Clean, Content, Filter, Mark, OnFailure, Ordering, Settled,
-    Settlement, Stats, Verdict,
+    Act, Audit, Claim, Claimed, Clean, Content, Filter, Finding, Mark, OnFailure, Ordering,
+    Settled, Settlement, Stats, Verdict,
 };
 use posthaste::{
     EnqueueError, Event, Lease, Message, Receipt, Record, Store, StoreError, Table, TopicRule,
@@ -142,7 +141,7 @@ impl Sink for ToLedger {
 
 /// The store, with points to die at.
 struct Doomed {
-    store: Postgres,
+    store: Arc<dyn Store>,
     ledger: Arc<Ledger>,
     doom: Arc<Doom>,
 }
@@ -250,6 +249,10 @@ impl Store for Doomed {
     async fn discard(&self, ids: &[Uuid], act: &Act) -> Result<Vec<Uuid>, StoreError> {
         self.store.discard(ids, act).await
     }
+
+    async fn examine(&self) -> Result<Vec<Finding>, StoreError> {
+        self.store.examine().await
+    }
 }
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
@@ -275,7 +278,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         fails: options.fails,
     };
     let store = Doomed {
-        store: Postgres::connect(&options.url, Table::parse(&options.table)?).await?,
+        store: posthaste::store::connect(&options.url, Table::parse(&options.table)?).await?,
         ledger: ledger.clone(),
         doom,
     };

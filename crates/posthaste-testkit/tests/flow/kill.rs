@@ -11,10 +11,10 @@ use rand::{RngExt, SeedableRng};
 use crate::producer::produce_at_once;
 use crate::scene::Scene;
 
-const SIGKILL: i32 = 9;
+pub(crate) const SIGKILL: i32 = 9;
 
 /// The seed of a run, to be given again by the environment.
-fn random() -> StdRng {
+pub(crate) fn random() -> StdRng {
     let given = std::env::var("POSTHASTE_FLOW_SEED").ok();
     let seed = given.map_or_else(rand::random, |seed| seed.parse().unwrap());
     println!("POSTHASTE_FLOW_SEED={seed}");

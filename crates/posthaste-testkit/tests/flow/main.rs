@@ -11,5 +11,6 @@ mod scene;
 mod crowd;
 mod database;
 mod kill;
+mod sqlite;
 mod stop;
 mod zombie;

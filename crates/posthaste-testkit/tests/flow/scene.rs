@@ -1,11 +1,12 @@
-//! One scenario: an outbox, a ledger, and relays as processes of their own.
+//! One scenario: an outbox in some database, a ledger, and relays as processes of their own.
 
 use std::fs::File;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use posthaste::Store;
+use posthaste::{Store, Table};
+use posthaste_testkit::file::FreshFile;
 use posthaste_testkit::outbox::Fresh;
 use posthaste_testkit::server;
 use rustix::process::{Pid, Signal, kill_process};
@@ -18,8 +19,46 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// How many events a relay has in hand at most.
 pub(crate) const IN_HAND: usize = 40;
 
-pub(crate) struct Scene {
-    pub(crate) fresh: Fresh,
+/// Where the outbox of a scenario is.
+pub(crate) trait Place {
+    fn table(&self) -> &Table;
+
+    /// The address for relays, whose sessions are to have this name.
+    fn address(&self, name: &str) -> String;
+
+    async fn store(&self) -> impl Store;
+}
+
+impl Place for Fresh {
+    fn table(&self) -> &Table {
+        &self.table
+    }
+
+    fn address(&self, name: &str) -> String {
+        format!("{}?application_name={name}", self.url)
+    }
+
+    async fn store(&self) -> impl Store {
+        Self::store(self).await
+    }
+}
+
+impl Place for FreshFile {
+    fn table(&self) -> &Table {
+        &self.table
+    }
+
+    fn address(&self, _: &str) -> String {
+        Self::address(self)
+    }
+
+    async fn store(&self) -> impl Store {
+        Self::store(self).await
+    }
+}
+
+pub(crate) struct Scene<P = Fresh> {
+    pub(crate) fresh: P,
     pub(crate) ordered: bool,
     /// Where relays find the database, if not where producers do.
     pub(crate) relays_url: Option<String>,
@@ -32,8 +71,24 @@ impl Scene {
     }
 
     pub(crate) async fn at(url: &str, ordered: bool) -> Self {
-        let fresh = Fresh::at(url).await;
-        let dir = std::env::temp_dir().join(format!("posthaste-flow-{}", fresh.table.schema()));
+        Self::on(Fresh::at(url).await, ordered)
+    }
+
+    pub(crate) fn producers(&self, count: usize) -> Producers {
+        Producers::start(&self.fresh.url, &self.fresh.table, count)
+    }
+}
+
+impl Scene<FreshFile> {
+    pub(crate) fn on_sqlite(ordered: bool) -> Self {
+        Self::on(FreshFile::new(), ordered)
+    }
+}
+
+impl<P: Place> Scene<P> {
+    fn on(fresh: P, ordered: bool) -> Self {
+        let name = format!("posthaste-flow-{}", uuid::Uuid::new_v4().simple());
+        let dir = std::env::temp_dir().join(name);
         std::fs::create_dir(&dir).unwrap();
         Self {
             fresh,
@@ -54,11 +109,15 @@ impl Scene {
         at: Option<&str>,
         options: &[(&str, u64)],
     ) -> Process {
-        let url = self.relays_url.as_ref().unwrap_or(&self.fresh.url);
+        let name = self.name();
+        let address = match &self.relays_url {
+            Some(url) => format!("{url}?application_name={name}"),
+            None => self.fresh.address(&name),
+        };
         let mut command = Command::new(env!("CARGO_BIN_EXE_flow-relay"));
         command
-            .args(["--url", &format!("{url}?application_name={}", self.name())])
-            .args(["--table", &self.fresh.table.to_string()])
+            .args(["--url", &address])
+            .args(["--table", &self.fresh.table().to_string()])
             .arg("--ledger")
             .arg(self.ledger())
             .args(["--in-flight", &IN_HAND.to_string()])
@@ -84,13 +143,14 @@ impl Scene {
         process
     }
 
-    pub(crate) fn producers(&self, count: usize) -> Producers {
-        Producers::start(&self.fresh.url, &self.fresh.table, count)
-    }
-
     /// What the sessions of this scene's relays are called.
     pub(crate) fn name(&self) -> String {
-        format!("flow-{}", self.fresh.table.schema())
+        format!("flow-{}", self.fresh.table().schema())
+    }
+
+    /// What the relays logged.
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.dir.join("relays.log")).unwrap_or_default()
     }
 
     pub(crate) fn ledger(&self) -> PathBuf {
@@ -163,7 +223,7 @@ impl Scene {
     }
 }
 
-impl Drop for Scene {
+impl<P> Drop for Scene<P> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!(
@@ -176,10 +236,14 @@ impl Drop for Scene {
     }
 }
 
-/// A relay in a process of its own. Killed when it is dropped.
+/// A process, of a relay if nothing else is said. Killed when it is dropped.
 pub(crate) struct Process(Child);
 
 impl Process {
+    pub(crate) fn of(child: Child) -> Self {
+        Self(child)
+    }
+
     pub(crate) fn pid(&self) -> u32 {
         self.0.id()
     }
@@ -196,7 +260,7 @@ impl Process {
             if let Some(status) = self.0.try_wait().unwrap() {
                 return status;
             }
-            assert!(Instant::now() < deadline, "the relay does not end");
+            assert!(Instant::now() < deadline, "the process does not end");
             std::thread::sleep(Duration::from_millis(5));
         }
     }

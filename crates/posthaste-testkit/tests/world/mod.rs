@@ -1,11 +1,11 @@
-//! Two outboxes, one in PostgreSQL and one in memory, to which the same is done.
+//! Three outboxes, in PostgreSQL, in SQLite and in memory, to which the same is done.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use posthaste::store::{Act, Claim, Claimed, Clean, Filter, Ordering, Settlement, Verdict};
 use posthaste::{DeadReason, Lease, Message, Record, Status, Store};
-use posthaste_testkit::bed::{Bed, InMemory, OnPostgres};
+use posthaste_testkit::bed::{Bed, InMemory, OnPostgres, OnSqlite};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use uuid::Uuid;
@@ -14,7 +14,7 @@ pub(crate) const HOUR: Duration = Duration::from_secs(3600);
 /// With no more than this, the smallest claim by key looks at every event.
 const MOST: usize = 20;
 
-/// What is done to both.
+/// What is done to all.
 #[derive(Debug, Clone)]
 pub(crate) enum Step {
     Enqueue(Vec<Mail>),
@@ -45,7 +45,7 @@ pub(crate) fn topic(n: usize) -> String {
     format!("shop.order.placed.v{n}")
 }
 
-/// One outbox, its relays, and the names that its events have in both.
+/// One outbox, its relays, and the names that its events have in all.
 struct Side<B: Bed> {
     bed: B,
     relays: Vec<B::Store>,
@@ -173,25 +173,30 @@ impl<B: Bed> Side<B> {
     }
 }
 
-/// Does something to both sides, and compares what they answer.
-macro_rules! both {
+/// Does something to all sides, and compares what they answer.
+macro_rules! all {
     ($world:ident, $side:ident => $do:expr) => {{
         let left = {
             let $side = &mut $world.postgres;
+            $do
+        };
+        let middle = {
+            let $side = &mut $world.sqlite;
             $do
         };
         let right = {
             let $side = &mut $world.memory;
             $do
         };
-        prop_assert_eq!(&left, &right);
-        left
+        prop_assert_eq!(&left, &right, "PostgreSQL and memory");
+        prop_assert_eq!(&middle, &right, "SQLite and memory");
     }};
 }
 
-/// Both outboxes.
+/// All outboxes.
 pub(crate) struct World {
     postgres: Side<OnPostgres>,
+    sqlite: Side<OnSqlite>,
     memory: Side<InMemory>,
     events: usize,
 }
@@ -200,12 +205,13 @@ impl World {
     pub(crate) async fn new() -> Self {
         Self {
             postgres: Side::new(OnPostgres::new().await).await,
+            sqlite: Side::new(OnSqlite::new().await).await,
             memory: Side::new(InMemory::new().await).await,
             events: 0,
         }
     }
 
-    /// Empties both, and gives them new relays.
+    /// Empties all, and gives them new relays.
     pub(crate) async fn start_over(&mut self) {
         for relay in 0..2 {
             let owner = self.postgres.replace(relay).await;
@@ -222,6 +228,7 @@ impl World {
         self.postgres.names.clear();
         self.postgres.ids.clear();
         self.postgres.leases.clear();
+        self.sqlite = Side::new(OnSqlite::new().await).await;
         self.memory = Side::new(InMemory::new().await).await;
         self.events = 0;
     }
@@ -232,10 +239,10 @@ impl World {
                 let mail = &mail[..mail.len().min(MOST.saturating_sub(self.events))];
                 let messages: Vec<Message> = mail.iter().map(message).collect();
                 self.events += mail.len();
-                both!(self, side => side.enqueue(&messages).await);
+                all!(self, side => side.enqueue(&messages).await);
             }
             Step::Claim(relay, claim) => {
-                both!(self, side => side.claim(*relay, claim).await);
+                all!(self, side => side.claim(*relay, claim).await);
             }
             Step::Settle(picks) => {
                 let mut settlements = Vec::new();
@@ -250,55 +257,56 @@ impl World {
                 settlements
                     .sort_by_key(|(lease, _)| (memory.names[&memory.leases[*lease].id], *lease));
                 settlements.dedup_by_key(|(lease, _)| *lease);
-                both!(self, side => side.settle(&settlements).await);
+                all!(self, side => side.settle(&settlements).await);
             }
             Step::Extend(pick, hours) => {
                 if !self.memory.leases.is_empty() {
                     let place = pick.index(self.memory.leases.len());
-                    both!(self, side => {
+                    all!(self, side => {
                         let lease = side.leases[place];
                         let lost = side.relays[0].extend(&[lease], *hours * HOUR).await;
                         lost.expect("an answer").len()
                     });
                 }
             }
-            Step::Pass(hours) => both!(self, side => side.bed.pass(*hours * HOUR).await),
+            Step::Pass(hours) => all!(self, side => side.bed.pass(*hours * HOUR).await),
             Step::Kill(relay) => {
                 let owner = self.postgres.replace(*relay).await;
                 self.postgres.bed.is_over(owner).await;
+                self.sqlite.replace(*relay).await;
                 self.memory.replace(*relay).await;
             }
             Step::Leave(relay) => {
-                both!(self, side => side.relays[*relay].leave().await.is_ok());
+                all!(self, side => side.relays[*relay].leave().await.is_ok());
             }
             Step::TakeOver(relay) => {
-                both!(self, side => side.relays[*relay].take_over().await.expect("a look"));
+                all!(self, side => side.relays[*relay].take_over().await.expect("a look"));
             }
             Step::Lead(relay) => {
-                both!(self, side => side.relays[*relay].lead().await.expect("an answer"));
+                all!(self, side => side.relays[*relay].lead().await.expect("an answer"));
             }
             Step::Redeliver(pick) if self.events > 0 => {
                 let event = pick.index(self.memory.ids.len());
                 let count = self.memory.ids.len();
                 if count < MOST {
-                    both!(self, side => side.act(event, false).await);
+                    all!(self, side => side.act(event, false).await);
                     self.events += self.memory.ids.len() - count;
                 }
             }
             Step::Discard(pick) if self.events > 0 => {
                 let event = pick.index(self.memory.ids.len());
-                both!(self, side => side.act(event, true).await);
+                all!(self, side => side.act(event, true).await);
             }
             Step::Redeliver(_) | Step::Discard(_) => {}
             Step::Clean(clean) => {
-                both!(self, side => side.relays[0].clean(clean).await.expect("a count"));
+                all!(self, side => side.relays[0].clean(clean).await.expect("a count"));
             }
         }
         Ok(())
     }
 
     pub(crate) async fn compare(&mut self) -> Result<(), TestCaseError> {
-        both!(self, side => side.seen().await);
+        all!(self, side => side.seen().await);
         Ok(())
     }
 }

@@ -3,7 +3,7 @@ select
   count(*) filter (where status = 'pending') as pending,
   count(*) filter (where status = 'processing') as processing,
   count(*) filter (where status = 'processing' and updated_at < ?2) as stuck,
-  coalesce(?1 - min(next_attempt_at) filter (where status = 'pending' and next_attempt_at <= ?1), 0) as oldest_pending,
+  min(next_attempt_at) filter (where status = 'pending' and next_attempt_at <= ?1) as oldest_pending,
   (select count(*) from {outbox} indexed by {name:dead} where dead_at is not null) as dead
 from {outbox} indexed by {name:due}
 where delivered_at is null and dead_at is null

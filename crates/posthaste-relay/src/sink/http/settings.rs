@@ -9,14 +9,12 @@ use base64::engine::general_purpose::STANDARD;
 use posthaste::header;
 use reqwest::dns::Resolve;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Client, Url, redirect, retry};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ClientConfig, RootCertStore};
+use reqwest::{Client, Url, redirect};
 
 use super::guard::{Guard, Guarded, System};
 use super::sign::Secret;
-use super::{Http, PATH};
+use super::tls::Certificate;
+use super::{Http, PATH, tls};
 use crate::envelope::Envelope;
 use crate::sink::suspects::Suspects;
 use crate::template::Template;
@@ -38,7 +36,7 @@ pub struct HttpBuilder {
     allowed: Vec<String>,
     any_address: bool,
     authorities: Vec<Vec<u8>>,
-    certificate: Option<(Vec<u8>, Vec<u8>)>,
+    certificate: Option<Certificate>,
 }
 
 /// Why an endpoint was not set up.
@@ -149,7 +147,10 @@ impl HttpBuilder {
         certificate: impl Into<Vec<u8>>,
         key: impl Into<Vec<u8>>,
     ) -> Self {
-        self.certificate = Some((certificate.into(), key.into()));
+        self.certificate = Some(Certificate {
+            chain: certificate.into(),
+            key: key.into(),
+        });
         self
     }
 
@@ -164,7 +165,8 @@ impl HttpBuilder {
         let headers = self.read_headers(&mut problems);
         let guard = self.read_guard(&mut problems);
         let place = self.read_url(&guard).map_err(|why| problems.push(why)).ok();
-        let tls = self.tls().map_err(|why| problems.push(why)).ok();
+        let tls = tls::config(&self.authorities, self.certificate.as_ref());
+        let tls = tls.map_err(|why| problems.push(why)).ok();
         if self.timeout.is_zero() || self.connect_timeout.is_zero() {
             problems.push("timeouts must be longer than zero".to_owned());
         }
@@ -179,7 +181,6 @@ impl HttpBuilder {
             .tls_backend_preconfigured(tls)
             .dns_resolver(Arc::new(resolver))
             .redirect(redirect::Policy::none())
-            .retry(retry::never())
             .no_proxy()
             .referer(false)
             .user_agent(concat!("posthaste/", env!("CARGO_PKG_VERSION")))
@@ -297,44 +298,6 @@ impl HttpBuilder {
         template.check(&PATH).map_err(|error| error.to_string())?;
         let origin = origin.as_str().trim_end_matches('/').to_owned();
         Ok((origin, template))
-    }
-
-    fn tls(&self) -> Result<ClientConfig, String> {
-        let mut roots = RootCertStore::empty();
-        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        for pem in &self.authorities {
-            let mut found = 0;
-            for certificate in CertificateDer::pem_slice_iter(pem) {
-                let read = certificate.map_err(|error| error.to_string());
-                read.and_then(|one| roots.add(one).map_err(|error| error.to_string()))
-                    .map_err(|why| format!("the certificate authority cannot be read: {why}"))?;
-                found += 1;
-            }
-            if found == 0 {
-                return Err("the certificate authority has no certificate in it".to_owned());
-            }
-        }
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(|error| format!("TLS cannot be set up: {error}"))?
-            .with_root_certificates(roots);
-        let mut config = match &self.certificate {
-            None => config.with_no_client_auth(),
-            Some((certificate, key)) => {
-                let chain: Result<Vec<_>, _> =
-                    CertificateDer::pem_slice_iter(certificate).collect();
-                let chain =
-                    chain.map_err(|error| format!("the certificate cannot be read: {error}"))?;
-                let key = PrivateKeyDer::from_pem_slice(key)
-                    .map_err(|_| "the certificate's key cannot be read".to_owned())?;
-                config
-                    .with_client_auth_cert(chain, key)
-                    .map_err(|error| format!("the certificate cannot be used: {error}"))?
-            }
-        };
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        Ok(config)
     }
 }
 

@@ -50,12 +50,13 @@ impl Outbox {
         link.read(|connection| {
             let mut statement = connection.prepare_cached(&self.sql.stats)?;
             statement.query_row([now, stuck], |row| {
-                let oldest: i64 = row.get(3)?;
+                let oldest: Option<i64> = row.get(3)?;
+                let waited = oldest.map_or(0, |oldest| now.saturating_sub(oldest));
                 Ok(Stats {
                     pending: row.get::<_, u32>(0)?.into(),
                     processing: row.get::<_, u32>(1)?.into(),
                     stuck: row.get::<_, u32>(2)?.into(),
-                    oldest_pending: Duration::from_micros(oldest.max(0).unsigned_abs()),
+                    oldest_pending: Duration::from_micros(waited.unsigned_abs()),
                     dead: row.get::<_, u32>(4)?.into(),
                 })
             })

@@ -1,0 +1,235 @@
+//! What only a store on SQLite does: who may relay, what wakes it, how its statements look.
+
+use std::time::{Duration, Instant};
+
+use posthaste::store::sqlite::Sqlite;
+use posthaste::store::{Act, Claim, Store};
+use posthaste::{Message, StoreError};
+use posthaste_testkit::file::FreshFile;
+
+fn message() -> Message {
+    Message::json("shop.order.placed.v1", &1).unwrap()
+}
+
+/// Long enough for a busy machine.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+async fn is_woken(store: &Sqlite) {
+    tokio::time::timeout(PATIENCE, store.woken()).await.unwrap();
+}
+
+/// Waits out what was there to wake for before the test began.
+async fn settle_down(store: &Sqlite) {
+    let calm = Duration::from_millis(100);
+    while tokio::time::timeout(calm, store.woken()).await.is_ok() {}
+}
+
+#[tokio::test]
+async fn a_relay_is_woken_when_somebody_else_commits() {
+    let file = FreshFile::new();
+    let (one, other) = (file.store().await, file.store().await);
+    one.claim(&Claim::new(1)).await.unwrap();
+    settle_down(&one).await;
+    settle_down(&other).await;
+    file.enqueue(&[message()]);
+    tokio::join!(is_woken(&one), is_woken(&other));
+}
+
+#[tokio::test]
+async fn what_a_relay_does_itself_wakes_nobody() {
+    let file = FreshFile::new();
+    let store = file.store().await;
+    file.enqueue(&vec![message(); 3]);
+    // It watches from its first claim on.
+    store.claim(&Claim::new(0)).await.unwrap();
+    settle_down(&store).await;
+    for _ in 0..3 {
+        assert_eq!(store.claim(&Claim::new(1)).await.unwrap().events.len(), 1);
+        let moment = Duration::from_millis(60);
+        assert!(tokio::time::timeout(moment, store.woken()).await.is_err());
+    }
+}
+
+// M15
+#[tokio::test]
+async fn a_relay_is_woken_when_an_operator_acts() {
+    let file = FreshFile::new();
+    let (relay, operator) = (file.store().await, file.store().await);
+    let receipts = file.enqueue(&[message()]);
+    relay.claim(&Claim::new(1)).await.unwrap();
+    settle_down(&relay).await;
+    let act = Act {
+        actor: "ann".to_owned(),
+        why: "a test".to_owned(),
+    };
+    operator.discard(&[receipts[0].id], &act).await.unwrap();
+    is_woken(&relay).await;
+}
+
+/// Has the lock that another process would have.
+fn other_process(file: &FreshFile) -> std::fs::File {
+    let path = file.dir.join("shop.db-relay");
+    std::fs::write(&path, "4242").unwrap();
+    let lock = std::fs::File::open(path).unwrap();
+    lock.try_lock().unwrap();
+    lock
+}
+
+#[tokio::test]
+async fn while_another_process_relays_the_file_one_can_only_look_and_act() {
+    let file = FreshFile::new();
+    let receipts = file.enqueue(&[message()]);
+    let store = file.store().await;
+    let lock = other_process(&file);
+    let taken = [
+        store.claim(&Claim::new(1)).await.map(drop),
+        store.take_over().await.map(drop),
+        store.lead().await.map(drop),
+    ];
+    for refused in taken {
+        let error = refused.unwrap_err();
+        assert!(matches!(error, StoreError::Taken { .. }), "{error}");
+        assert_eq!(error.code(), "store.taken");
+        assert!(error.to_string().contains("process 4242"), "{error}");
+        assert!(error.to_string().contains("shop.db"), "{error}");
+    }
+    assert_eq!(store.stats().await.unwrap().pending, 1);
+    assert!(store.show(receipts[0].id).await.unwrap().is_some());
+    store.leave().await.unwrap();
+    drop(lock);
+    assert_eq!(store.claim(&Claim::new(1)).await.unwrap().events.len(), 1);
+}
+
+// N4
+#[tokio::test]
+async fn what_an_earlier_process_had_leased_is_taken_over_at_once() {
+    let file = FreshFile::new();
+    file.enqueue(&vec![message(); 3]);
+    let lease = "update {outbox} set status = 'processing', attempts = 1, lease_epoch = 1, \
+                 lease_owner = '0197f3a0-5f6e-7c5c-b0a5-3d4c2f1e0d9b', lease_until = 9000000000000000";
+    file.open().execute_batch(&file.sql(lease)).unwrap();
+    let store = file.store().await;
+    assert!(store.claim(&Claim::new(9)).await.unwrap().events.is_empty());
+    assert_eq!(store.take_over().await.unwrap(), 1);
+    let events = store.claim(&Claim::new(9)).await.unwrap().events;
+    assert!(events.len() == 3 && events.iter().all(|event| event.lease.epoch == 2));
+}
+
+#[tokio::test]
+async fn the_right_to_relay_ends_with_the_last_relay_of_the_process() {
+    let file = FreshFile::new();
+    let (one, other) = (file.store().await, file.store().await);
+    let is_free = || {
+        let lock = std::fs::File::open(file.dir.join("shop.db-relay")).unwrap();
+        lock.try_lock().is_ok()
+    };
+    one.take_over().await.unwrap();
+    other.take_over().await.unwrap();
+    assert!(!is_free());
+    one.leave().await.unwrap();
+    assert!(!is_free());
+    drop(other);
+    let deadline = Instant::now() + PATIENCE;
+    while !is_free() {
+        assert!(Instant::now() < deadline, "nobody relays any more");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    one.take_over().await.unwrap();
+    assert!(!is_free());
+}
+
+// A writer that takes its time is waited for.
+#[tokio::test]
+async fn a_file_that_is_locked_is_waited_for() {
+    let file = FreshFile::new();
+    let store = file.store().await;
+    file.enqueue(&[message()]);
+    let connection = file.open();
+    connection.execute_batch("begin immediate").unwrap();
+    let claim = tokio::spawn(async move { store.claim(&Claim::new(1)).await });
+    // Longer than SQLite's own patience.
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    assert!(!claim.is_finished());
+    connection.execute_batch("commit").unwrap();
+    assert_eq!(claim.await.unwrap().unwrap().events.len(), 1);
+}
+
+#[tokio::test]
+async fn a_look_that_finds_nothing_waits_for_no_writer() {
+    let file = FreshFile::new();
+    let store = file.store().await;
+    store.take_over().await.unwrap();
+    let connection = file.open();
+    connection.execute_batch("begin immediate").unwrap();
+    let claim = Claim::new(1);
+    let claimed = tokio::time::timeout(Duration::from_secs(3), store.claim(&claim)).await;
+    assert!(claimed.unwrap().unwrap().events.is_empty());
+}
+
+/// What the planner says about a statement.
+fn plan(file: &FreshFile, sql: &str) -> String {
+    let connection = file.open();
+    let sql = file.sql(sql).replace("{now}", "1");
+    let sql = sql.replace("{name:", "\"shop.outbox_");
+    let sql = sql.replace("}", "\"");
+    let mut statement = connection
+        .prepare(&format!("explain query plan {sql}"))
+        .unwrap_or_else(|error| panic!("{sql}: {error}"));
+    let rows = statement
+        .raw_query()
+        .mapped(|row| row.get::<_, String>(3))
+        .map(Result::unwrap);
+    rows.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn hot_statements_go_along_the_indexes_of_live_events() {
+    let file = FreshFile::new();
+    for (sql, index) in [
+        (include_str!("../../sql/sqlite/due.sql"), "outbox_due"),
+        (include_str!("../../sql/sqlite/ready.sql"), "outbox_due"),
+        (include_str!("../../sql/sqlite/ready.sql"), "outbox_keyed"),
+        (include_str!("../../sql/sqlite/stats.sql"), "outbox_due"),
+        (include_str!("../../sql/sqlite/leased.sql"), "outbox_due"),
+        (include_str!("../../sql/sqlite/deliver.sql"), "outbox_event"),
+        (
+            include_str!("../../sql/sqlite/deliver_delete.sql"),
+            "outbox_event",
+        ),
+        (include_str!("../../sql/sqlite/settle.sql"), "outbox_event"),
+        (include_str!("../../sql/sqlite/extend.sql"), "outbox_event"),
+        (include_str!("../../sql/sqlite/old.sql"), "outbox_delivered"),
+        (include_str!("../../sql/sqlite/old.sql"), "outbox_dead"),
+        (
+            include_str!("../../sql/sqlite/finished.sql"),
+            "outbox_delivered",
+        ),
+        (
+            include_str!("../../sql/sqlite/list_some.sql"),
+            "outbox_dead",
+        ),
+        (
+            include_str!("../../sql/sqlite/existing.sql"),
+            "outbox_event",
+        ),
+        (
+            include_str!("../../sql/sqlite/existing.sql"),
+            "outbox_dedupe",
+        ),
+        (
+            include_str!("../../sql/sqlite/existing_all.sql"),
+            "outbox_dedupe",
+        ),
+    ] {
+        let plan = plan(&file, sql);
+        assert!(plan.contains(index), "{plan}");
+        assert!(
+            !plan.lines().any(|line| line.ends_with("SCAN shop.outbox")),
+            "{plan}"
+        );
+    }
+    let due = plan(&file, include_str!("../../sql/sqlite/due.sql"));
+    assert!(!due.contains("TEMP B-TREE"), "already in order: {due}");
+    let take = plan(&file, include_str!("../../sql/sqlite/take.sql"));
+    assert!(take.contains("INTEGER PRIMARY KEY"), "{take}");
+}
