@@ -5,14 +5,13 @@
 
 mod binding;
 mod cloud_event;
-mod time;
 
 use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
 use bytes::Bytes;
-use posthaste::{Event, header};
+use posthaste::{Event, header, time};
 
 pub use binding::Binding;
 
@@ -229,7 +228,7 @@ fn check(event: &Event) -> Result<(), SealError> {
         why,
     };
     let headers = event.headers.iter();
-    let producers = headers.filter(|(name, _)| *name != header::REDELIVERY_OF);
+    let producers = headers.filter(|(name, _)| !header::is_ours(name));
     header::check(producers).map_err(|(name, why)| {
         let name: String = name.chars().take(64).collect();
         refuse(&format!("header {name:?}"), why)

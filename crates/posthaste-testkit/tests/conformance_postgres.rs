@@ -103,6 +103,7 @@ async fn a_row_that_is_no_event_is_set_aside_and_blocks_nobody() {
     let verdict = Verdict::Dead {
         reason: DeadReason::Malformed,
         error: why,
+        letter: None,
     };
     let settled = store.settle(&[Settlement { lease, verdict }]).await;
     assert_eq!(settled.expect("a settlement").applied, 1);

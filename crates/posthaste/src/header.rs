@@ -48,6 +48,30 @@ const RESERVED: [&str; 22] = [
 /// The header of an event that was delivered before, under the id that it names, and is sent again.
 pub const REDELIVERY_OF: &str = "posthaste-redelivery-of";
 
+/// The header of a dead letter: the id of the event that is dead.
+pub const DEAD_LETTER_OF: &str = "posthaste-dead-letter-of";
+/// The header of a dead letter: the topic of the event that is dead.
+pub const DEAD_TOPIC: &str = "posthaste-dead-topic";
+/// The header of a dead letter: the [`DeadReason`](crate::DeadReason).
+pub const DEAD_REASON: &str = "posthaste-dead-reason";
+/// The header of a dead letter: what went wrong last, if anything is known, cut to 512 bytes.
+pub const DEAD_ERROR: &str = "posthaste-dead-error";
+/// The header of a dead letter: how often delivery was tried.
+pub const DEAD_ATTEMPTS: &str = "posthaste-dead-attempts";
+/// The header of a dead letter: when the event that is dead was enqueued, as of RFC 3339.
+pub const DEAD_CREATED_AT: &str = "posthaste-dead-created-at";
+
+/// What Posthaste itself writes into the headers of an event.
+const OURS: [&str; 7] = [
+    REDELIVERY_OF,
+    DEAD_LETTER_OF,
+    DEAD_TOPIC,
+    DEAD_REASON,
+    DEAD_ERROR,
+    DEAD_ATTEMPTS,
+    DEAD_CREATED_AT,
+];
+
 /// Says which header cannot be carried as it is by every destination, and why.
 ///
 /// A name is an HTTP token of up to 255 bytes that nothing else uses, whatever the case of its
@@ -64,6 +88,11 @@ pub fn check<'h>(
         }
     }
     Ok(())
+}
+
+/// Whether a header of a stored event is none of the producer's, but was added by Posthaste.
+pub fn is_ours(name: &str) -> bool {
+    OURS.contains(&name)
 }
 
 /// Whether a name is kept for what a relay itself sends along.

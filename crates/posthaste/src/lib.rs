@@ -18,6 +18,7 @@ mod pattern;
 pub mod schema;
 pub mod store;
 mod table;
+pub mod time;
 mod topic;
 
 pub use aggregate::{Recorded, Saved};

@@ -5,6 +5,7 @@
 
 mod examine;
 mod inspect;
+mod letter;
 pub mod memory;
 #[cfg(feature = "postgres")]
 pub mod postgres;
@@ -129,6 +130,8 @@ pub struct Claim {
     pub except_topics: Vec<String>,
     /// In which order.
     pub ordering: Ordering,
+    /// Under which topic what dies of this claim gets a letter, see [`Verdict::Dead`].
+    pub dead_letters: Option<String>,
     /// Where to look.
     pub reach: Reach,
 }
@@ -143,6 +146,7 @@ impl Claim {
             scope: Scope::default(),
             except_topics: Vec::new(),
             ordering: Ordering::None,
+            dead_letters: None,
             reach: Reach::Oldest,
         }
     }
@@ -264,6 +268,9 @@ pub enum Verdict {
         reason: DeadReason,
         /// What went wrong.
         error: String,
+        /// The topic under which a copy of it is enqueued, in the same transaction: the dead letter,
+        /// whose headers tell of the death (see [`crate::header`]). A letter gets no letter.
+        letter: Option<String>,
     },
     /// Pending again, due at once, with its attempt given back: it was never tried.
     Release,

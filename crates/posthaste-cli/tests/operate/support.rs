@@ -210,6 +210,7 @@ pub(crate) async fn bury(store: &impl Store, count: usize) {
         verdict: Verdict::Dead {
             reason: DeadReason::Rejected,
             error: "too odd".to_owned(),
+            letter: None,
         },
     };
     let settlements: Vec<_> = claimed.iter().map(settle).collect();

@@ -222,12 +222,20 @@ impl Store for Memory {
                     row.next_attempt_at = now + *delay;
                     row.last_error = Some(storable(error));
                 }
-                Verdict::Dead { reason, error } => {
+                Verdict::Dead {
+                    reason,
+                    error,
+                    letter,
+                } => {
                     row.state = State::Dead {
                         at: now,
                         reason: *reason,
                     };
                     row.last_error = Some(storable(error));
+                    if let Some(topic) = letter {
+                        let sequence = row.sequence;
+                        contents.rows.send_letters(vec![sequence], topic, now);
+                    }
                 }
                 Verdict::Release => {
                     row.state = State::Pending;

@@ -116,6 +116,7 @@ async fn rows_that_are_no_events_are_set_aside() {
                 let verdict = Verdict::Dead {
                     reason: DeadReason::Malformed,
                     error: why.clone(),
+                    letter: None,
                 };
                 Settlement {
                     lease: *lease,
