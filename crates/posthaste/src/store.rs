@@ -111,6 +111,9 @@ pub trait Store: Send + Sync + 'static {
         topics: TopicRule,
     ) -> Result<Vec<Receipt>, EnqueueError>;
 
+    /// Writes to the audit log what an operator did to no single event, such as to clean up.
+    async fn note(&self, what: &'static str, act: &Act) -> Result<(), StoreError>;
+
     /// Looks for what may trouble a relay here: its rights, the server's settings, clocks, space.
     async fn examine(&self) -> Result<Vec<Finding>, StoreError>;
 }

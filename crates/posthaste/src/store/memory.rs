@@ -434,6 +434,19 @@ impl Store for Memory {
         self.enqueue_into(&self.outbox.outbox.clone().topics(topics), messages)
     }
 
+    async fn note(&self, what: &'static str, act: &Act) -> Result<(), StoreError> {
+        let at = self.now();
+        self.contents().audit.push(Audit {
+            at,
+            actor: storable(&act.actor),
+            act: what.to_owned(),
+            event_id: Uuid::nil(),
+            topic: String::new(),
+            why: storable(&act.why),
+        });
+        Ok(())
+    }
+
     async fn examine(&self) -> Result<Vec<Finding>, StoreError> {
         let lasting = Finding::good("memory", "nothing survives the process");
         Ok(vec![lasting.doubtful("use it for tests only")])

@@ -338,6 +338,12 @@ impl Store for Sqlite {
         enqueued.await.map_err(EnqueueError::database)?
     }
 
+    async fn note(&self, what: &'static str, act: &Act) -> Result<(), StoreError> {
+        let act = act.clone();
+        self.write(move |outbox, link| outbox.write_down(link, what, &act))
+            .await
+    }
+
     async fn examine(&self) -> Result<Vec<Finding>, StoreError> {
         self.write(|outbox, link| outbox.find(link)).await
     }
