@@ -1,5 +1,6 @@
 //! Making, checking and printing the structure of an outbox, wherever its address says that it is.
 
+#[cfg(feature = "sqlite")]
 use super::SchemaError;
 #[cfg(feature = "sqlite")]
 use crate::store::sqlite;
@@ -13,7 +14,7 @@ pub async fn apply_at(address: &str, table: &Table) -> Result<i32, StoreError> {
         #[cfg(feature = "postgres")]
         Kind::Postgres => {
             let mut client = crate::store::postgres::connect::client(address).await?;
-            super::apply(&mut client, table).await.map_err(reachable)
+            Ok(super::apply(&mut client, table).await?)
         }
         #[cfg(feature = "sqlite")]
         Kind::Sqlite => sqlite::apply(address, table).await,
@@ -26,7 +27,7 @@ pub async fn check_at(address: &str, table: &Table) -> Result<(), StoreError> {
         #[cfg(feature = "postgres")]
         Kind::Postgres => {
             let client = crate::store::postgres::connect::client(address).await?;
-            super::check(&client, table).await.map_err(reachable)
+            Ok(super::check(&client, table).await?)
         }
         #[cfg(feature = "sqlite")]
         Kind::Sqlite => sqlite::check(address, table).await,
@@ -41,9 +42,4 @@ pub fn sql_at(address: &str, table: &Table) -> Result<String, StoreError> {
         #[cfg(feature = "sqlite")]
         Kind::Sqlite => Ok(super::sqlite::sql(table).map_err(SchemaError::from)?),
     }
-}
-
-#[cfg(feature = "postgres")]
-fn reachable(error: SchemaError) -> StoreError {
-    StoreError::Schema(error)
 }
