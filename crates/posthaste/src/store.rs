@@ -360,11 +360,6 @@ pub(crate) enum Kind {
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 impl Kind {
     pub(crate) fn of(address: &str) -> Result<Self, StoreError> {
-        let missing = |feature: &str| {
-            StoreError::Settings(format!(
-                "this is built without the feature `{feature}`, which the database address needs"
-            ))
-        };
         // The address may hold a password: no more of it is told than its scheme.
         match address.split_once(':').map(|(scheme, _)| scheme) {
             #[cfg(feature = "sqlite")]
@@ -377,15 +372,22 @@ impl Kind {
             _ if address.contains('=') && !address.contains("://") => Ok(Self::Postgres),
             #[cfg(not(feature = "postgres"))]
             Some("postgres" | "postgresql") => Err(missing("postgres")),
-            _ => {
-                let _ = missing;
-                Err(StoreError::Settings(
-                    "the database address is not known: write it as postgres://… or sqlite:…"
-                        .to_owned(),
-                ))
-            }
+            _ => Err(StoreError::Settings(
+                "the database address is not known: write it as postgres://… or sqlite:…"
+                    .to_owned(),
+            )),
         }
     }
+}
+
+#[cfg(any(
+    all(feature = "postgres", not(feature = "sqlite")),
+    all(feature = "sqlite", not(feature = "postgres"))
+))]
+fn missing(feature: &str) -> StoreError {
+    StoreError::Settings(format!(
+        "this is built without the feature `{feature}`, which the database address needs"
+    ))
 }
 
 /// Why a store did not do as asked.
