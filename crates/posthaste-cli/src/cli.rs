@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::command::{
-    clean, completions, config, demo, discard, enqueue, list, migrate, redeliver, show, status,
-    tail,
+    clean, completions, config, demo, discard, doctor, enqueue, list, migrate, redeliver, run,
+    show, status, tail,
 };
 
 const EXIT_CODES: &str = "\
@@ -66,11 +66,11 @@ pub(crate) enum Command {
     /// See it work: a small shop on SQLite, a relay, and every kind of trouble
     Demo(demo::Demo),
     /// Relay every configured outbox until told to stop
-    Run,
+    Run(run::Run),
     /// Make the outboxes in the database, or bring them up to date
     Migrate(migrate::Migrate),
     /// Look at all that a relay depends on, and say what to do about what is wrong
-    Doctor,
+    Doctor(doctor::Doctor),
     /// How each outbox stands: backlog, lag, the dead
     Status(status::Status),
     /// List events, the oldest first

@@ -25,9 +25,9 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
     let place = &cli.place;
     match &cli.command {
         Command::Demo(args) => demo::run(place, args),
-        Command::Run => run::run(place),
+        Command::Run(_) => run::run(place),
         Command::Migrate(args) => wait(migrate::run(place, args)),
-        Command::Doctor => wait(doctor::run(place)),
+        Command::Doctor(_) => wait(doctor::run(place)),
         Command::Status(args) => wait(status::run(place, args)),
         Command::List(args) => wait(list::list(place, args)),
         Command::Dead(args) => wait(list::dead(place, args)),

@@ -24,7 +24,8 @@ pub(crate) fn start(log: &Log) {
         .with_ansi(colours());
     let logs = tracing_subscriber::registry().with(targets);
     match log.json {
-        false => logs.with(lines).init(),
+        // Which of our files a line is from helps nobody who reads it.
+        false => logs.with(lines.with_target(false)).init(),
         true => logs.with(lines.json().flatten_event(true)).init(),
     }
 }

@@ -23,8 +23,14 @@ pub(crate) fn load(place: &Place) -> Result<Config, Failure> {
             )),
         };
     }
-    let config =
-        Config::load(path.as_deref(), config::environment()).map_err(Failure::Configuration)?;
+    let config = Config::load(path.as_deref(), config::environment()).map_err(|problems| {
+        if path.is_none() {
+            eprintln!(
+                "there is no posthaste.toml in this folder, and --config names no other file"
+            );
+        }
+        Failure::Configuration(problems)
+    })?;
     eprint!("{}", config.warnings.render(colours()));
     Ok(config)
 }
@@ -38,10 +44,14 @@ pub(crate) fn path(place: &Place) -> Option<PathBuf> {
 
 /// Every outbox that a command is about: the one that was named, or all that are configured.
 pub(crate) fn outboxes(place: &Place) -> Result<Vec<Outbox>, Failure> {
-    let config = load(place)?;
+    selected(&load(place)?, place)
+}
+
+/// The same, of a configuration that is loaded.
+pub(crate) fn selected(config: &Config, place: &Place) -> Result<Vec<Outbox>, Failure> {
     match (&place.database, &place.table) {
-        (None, None) => Ok(config.outboxes),
-        _ => Ok(vec![chosen(&config, place)?]),
+        (None, None) => Ok(config.outboxes.clone()),
+        _ => Ok(vec![chosen(config, place)?]),
     }
 }
 

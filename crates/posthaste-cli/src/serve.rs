@@ -32,7 +32,7 @@ pub(crate) async fn serve(
         .map(|route| route.sink.as_str())
         .collect();
     tracing::info!(
-        table = %outbox.table,
+        table = outbox.table.to_string(),
         deliver = outbox.settings.deliver,
         clean = outbox.settings.cleaning.enabled,
         destinations = destinations.join(", "),
@@ -54,7 +54,7 @@ async fn connect(outbox: &config::Outbox) -> Result<Arc<dyn Store>, Failure> {
         if !matches!(failure, Failure::Unavailable(_)) {
             return Err(failure);
         }
-        tracing::warn!(table = %outbox.table, "{failure}; trying again in {pause:?}");
+        tracing::warn!(table = %outbox.table, "{failure} Trying again in {pause:?}");
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(LONGEST_PAUSE);
     }

@@ -35,7 +35,17 @@ pub use route::Matcher;
 pub use settings::{Builder, Cleaning, Mode, Problem, Settings, SettingsError};
 pub use template::Template;
 
-// So that the snippets of the README compile.
+// So that the snippets of the guides compile.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct Readme;
+mod guides {
+    #[doc = include_str!("../../../README.md")]
+    struct Readme;
+    #[doc = include_str!("../../../docs/concepts.md")]
+    struct Concepts;
+    #[doc = include_str!("../../../docs/consumer.md")]
+    struct Consumer;
+    #[doc = include_str!("../../../docs/library.md")]
+    struct Library;
+    #[doc = include_str!("../../../docs/operations.md")]
+    struct Operations;
+}

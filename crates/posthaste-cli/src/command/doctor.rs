@@ -2,15 +2,30 @@
 
 use std::time::{Duration, Instant};
 
+use clap::Args;
+use posthaste::StoreError;
+use posthaste::schema::SchemaError;
 use posthaste::store::{Finding, Grade};
 use posthaste_relay::sink::Sink;
 use serde::Serialize;
 
 use crate::cli::Place;
 use crate::config::{Destination, Outbox};
-use crate::failure::Failure;
+use crate::failure::{Failure, whole};
 use crate::output::{BAD, BOLD, DOUBTFUL, GOOD, Output, paint, visible};
 use crate::{place, time};
+
+const EXAMPLES: &str = "\
+Examples:
+  posthaste doctor
+  posthaste doctor --json | jq 'select(.grade != \"good\")'
+
+What is doubtful works, and should be looked at. What is bad does not work: exit code 5.";
+
+/// What was asked for.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct Doctor;
 
 /// How long a destination may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -29,7 +44,7 @@ struct Diagnosis {
 pub(crate) async fn run(place: &Place) -> Result<(), Failure> {
     let output = Output::new(place.json);
     let config = place::load(place)?;
-    let outboxes = place::outboxes(place)?;
+    let outboxes = place::selected(&config, place)?;
     let mut bad = 0;
     let mut tell = |about: &str, findings: Vec<Finding>| {
         bad += findings
@@ -102,18 +117,17 @@ async fn destination(sink: &dyn Sink) -> Finding {
 
 async fn outbox_findings(outbox: &Outbox) -> Vec<Finding> {
     let started = Instant::now();
-    let store = match place::connect(outbox).await {
+    let opened = posthaste::store::connect(&outbox.database.url, outbox.table.clone()).await;
+    let store = match opened {
         Ok(store) => store,
-        Err(failure @ Failure::Schema(_)) => {
-            return vec![
-                Finding::good("schema", failure.to_string()).bad("run `posthaste migrate`"),
-            ];
+        Err(StoreError::Schema(error)) => return vec![of_schema(&error)],
+        Err(error @ StoreError::Unavailable(_)) => {
+            return vec![Finding::good("database", whole(&error)).bad(
+                "see whether the server is up, can be reached from here, and `database.url` is right",
+            )];
         }
-        Err(failure) => {
-            return vec![
-                Finding::good("database", failure.to_string())
-                    .bad("see whether the server is up and `database.url` is right"),
-            ];
+        Err(error) => {
+            return vec![Finding::good("database", whole(&error)).bad("mend it, then look again")];
         }
     };
     let mut findings = vec![
@@ -138,6 +152,25 @@ async fn outbox_findings(outbox: &Outbox) -> Vec<Finding> {
         ),
     }
     findings
+}
+
+fn of_schema(error: &SchemaError) -> Finding {
+    let migrate = "run `posthaste migrate`";
+    match error {
+        SchemaError::Missing { .. } => Finding::good("schema", "not set up").bad(migrate),
+        SchemaError::Older { found, needed, .. } => {
+            let found = format!("at version {found}, and this program needs {needed}");
+            Finding::good("schema", found).bad(migrate)
+        }
+        SchemaError::Newer { found, known, .. } => {
+            let found = format!("at version {found}, and this program knows only {known}");
+            Finding::good("schema", found).bad("upgrade posthaste")
+        }
+        SchemaError::Database { .. } => Finding::good("schema", whole(error)).bad(
+            "grant this user a role that `posthaste migrate --print --roles` makes, or connect as another user",
+        ),
+        other => Finding::good("schema", whole(other)).bad("mend it, then look again"),
+    }
 }
 
 fn events(stuck: u64, dead: u64) -> Finding {

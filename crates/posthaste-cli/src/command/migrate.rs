@@ -1,7 +1,8 @@
 //! `migrate`: makes the outboxes in their databases, or brings them up to date.
 
 use clap::Args;
-use posthaste::schema::{self, Roles};
+use posthaste::StoreError;
+use posthaste::schema::{self, Roles, SchemaError};
 use serde::Serialize;
 
 use crate::cli::Place;
@@ -36,6 +37,8 @@ struct Done {
     table: String,
     version: i32,
     changed: bool,
+    #[serde(skip)]
+    state: &'static str,
 }
 
 pub(crate) async fn run(place: &Place, args: &Migrate) -> Result<(), Failure> {
@@ -83,18 +86,24 @@ async fn check(outbox: &Outbox) -> Result<Done, Failure> {
         table: outbox.table.to_string(),
         version,
         changed: false,
+        state: "up to date",
     })
 }
 
 async fn apply(outbox: &Outbox) -> Result<Done, Failure> {
     let (address, table) = (&outbox.database.url, &outbox.table);
-    let changed = schema::check_at(address, table).await.is_err();
+    let before = schema::check_at(address, table).await;
     let version = schema::apply_at(address, table).await?;
     schema::notify_at(address, table, outbox.notify).await?;
     Ok(Done {
         table: table.to_string(),
         version,
-        changed,
+        changed: before.is_err(),
+        state: match before {
+            Ok(_) => "up to date",
+            Err(StoreError::Schema(SchemaError::Missing { .. })) => "set up",
+            Err(_) => "brought up to date",
+        },
     })
 }
 
@@ -103,14 +112,10 @@ fn tell(output: &Output, done: &[Done]) -> Result<(), Failure> {
         return done.iter().try_for_each(|done| output.json(done));
     }
     let row = |done: &Done| {
-        let what = match done.changed {
-            true => "made, or brought up to date",
-            false => "up to date",
-        };
         vec![
             Cell::text(&done.table),
             Cell::text(done.version),
-            Cell::Text(what.to_owned(), GOOD),
+            Cell::Text(done.state.to_owned(), GOOD),
         ]
     };
     let rows: Vec<_> = done.iter().map(row).collect();

@@ -2,14 +2,30 @@
 
 use std::sync::Arc;
 
+use clap::Args;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::cli::Place;
-use crate::config::Config;
+use crate::config::{Config, Outbox};
 use crate::failure::Failure;
 use crate::{log, place, serve};
+
+const EXAMPLES: &str = "\
+Examples:
+  posthaste run                                # all that posthaste.toml in this folder names
+  posthaste run --config /etc/posthaste.toml
+  posthaste run --table billing.outbox         # only this one of them
+
+SIGTERM and SIGINT (Ctrl-C) stop it: it finishes what is under way and hands the rest back. Once more
+stops it at once, with exit code 130. The configuration is read at the start, and never again.
+Logs go to standard error: standard output may be a destination.";
+
+/// What was asked for.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct Run;
 
 /// The exit code of a process that a second signal ended.
 const IMPATIENT: i32 = 130;
@@ -17,24 +33,27 @@ const IMPATIENT: i32 = 130;
 /// Runs until SIGTERM or SIGINT, or until an outbox cannot be served.
 pub(crate) fn run(place: &Place) -> Result<(), Failure> {
     let config = place::load(place)?;
-    if config.outboxes.is_empty() {
-        return Err(Failure::usage(
-            "there is nothing to relay: write a posthaste.toml with an [[outbox]]",
-        ));
+    let outboxes = place::selected(&config, place)?;
+    let aimless = |outbox: &&Outbox| outbox.settings.deliver && outbox.routes.is_empty();
+    if let Some(outbox) = outboxes.iter().find(aimless) {
+        return Err(Failure::usage(format!(
+            "nothing says where the events of {} go: write a posthaste.toml with this [[outbox]] and a [sink]",
+            outbox.table
+        )));
     }
     log::start(&config.log);
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?
-        .block_on(serve_all(config))
+        .block_on(serve_all(config, outboxes))
 }
 
-async fn serve_all(config: Config) -> Result<(), Failure> {
+async fn serve_all(config: Config, wanted: Vec<Outbox>) -> Result<(), Failure> {
     let mut signals = Signals::catch()?;
     let (stop, stopped) = watch::channel(false);
     let sinks = Arc::new(config.sinks);
     let mut outboxes = JoinSet::new();
-    for outbox in config.outboxes {
+    for outbox in wanted {
         let mut stopped = stopped.clone();
         let until = async move {
             let _ = stopped.wait_for(|stop| *stop).await;

@@ -2,39 +2,70 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
 
 use async_trait::async_trait;
 use base64::Engine as _;
 use posthaste::Event;
 use serde::Serialize;
 use serde_json::value::RawValue;
+use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use super::{Outcome, Sink};
 
+/// How many bytes are written at once, if there are so many lines to write.
+const CHUNK: usize = 64 * 1024;
+
 /// Writes one JSON object per event and line, and flushes it before the event counts as delivered.
 #[derive(Debug)]
-pub struct JsonLines<W>(Mutex<W>);
+pub struct JsonLines(Sender<Entry>);
+
+/// A line to write, and whom to tell how that went.
+#[derive(Debug)]
+struct Entry {
+    line: Vec<u8>,
+    written: oneshot::Sender<Result<(), String>>,
+}
 
 /// Events as JSON lines on standard output.
-pub fn stdout() -> JsonLines<io::Stdout> {
+pub fn stdout() -> JsonLines {
     JsonLines::new(io::stdout())
 }
 
-impl<W: Write> JsonLines<W> {
+impl JsonLines {
     /// Events as JSON lines to this writer.
-    pub fn new(writer: W) -> Self {
-        Self(Mutex::new(writer))
+    ///
+    /// It has a thread of its own: a reader that does not read holds up no other destination.
+    pub fn new(writer: impl Write + Send + 'static) -> Self {
+        let (lines, waiting) = channel();
+        std::thread::spawn(move || write_all(writer, &waiting));
+        Self(lines)
     }
+}
 
-    fn write(&self, line: &[u8]) -> io::Result<()> {
-        let mut writer = self
-            .0
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
-        writer.write_all(line)?;
-        writer.flush()
+/// Writes what is waiting, many lines at once, until the sink is gone.
+fn write_all(mut writer: impl Write, waiting: &Receiver<Entry>) {
+    while let Ok(first) = waiting.recv() {
+        let mut entries = Vec::new();
+        let mut chunk = Vec::new();
+        for entry in std::iter::once(first).chain(waiting.try_iter()) {
+            // Nobody waits for it any more: it is delivered again.
+            if entry.written.is_closed() {
+                continue;
+            }
+            chunk.extend_from_slice(&entry.line);
+            entries.push(entry);
+            if chunk.len() >= CHUNK {
+                break;
+            }
+        }
+        let written = writer.write_all(&chunk).and_then(|()| writer.flush());
+        let written = written.map_err(|error| format!("cannot write: {error}"));
+        for entry in entries {
+            let _ = entry.written.send(written.clone());
+        }
     }
 }
 
@@ -104,16 +135,19 @@ impl<'e> Line<'e> {
 }
 
 #[async_trait]
-impl<W: Write + Send + 'static> Sink for JsonLines<W> {
+impl Sink for JsonLines {
     async fn deliver(&self, event: Arc<Event>) -> Outcome {
         let mut line = match serde_json::to_vec(&Line::of(&event)) {
             Ok(line) => line,
             Err(error) => return Outcome::Reject(error.to_string()),
         };
         line.push(b'\n');
-        match self.write(&line) {
-            Ok(()) => Outcome::Delivered,
-            Err(error) => Outcome::Unavailable(format!("cannot write: {error}")),
+        let (written, answer) = oneshot::channel();
+        let sent = self.0.send(Entry { line, written });
+        match (sent, answer.await) {
+            (Ok(()), Ok(Ok(()))) => Outcome::Delivered,
+            (Ok(()), Ok(Err(error))) => Outcome::Unavailable(error),
+            _ => Outcome::Unavailable("cannot write: the writer is gone".into()),
         }
     }
 }

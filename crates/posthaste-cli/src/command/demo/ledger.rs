@@ -11,6 +11,7 @@ use posthaste::{Event, Status, Store};
 use posthaste_relay::sink::Outcome;
 use uuid::Uuid;
 
+use super::screen::say;
 use crate::failure::Failure;
 
 pub(super) struct Ledger {
@@ -184,46 +185,47 @@ impl Totals {
                 lost,
                 made_up,
             } = self;
-            println!(
-                "{}",
-                serde_json::json!({
-                    "committed": committed, "rolled_back": rolled_back, "delivered": delivered,
-                    "delivered_again": again, "retries": retries, "dead": dead, "pending": pending,
-                    "lost": lost, "made_up": made_up,
-                })
-            );
+            let totals = serde_json::json!({
+                "committed": committed, "rolled_back": rolled_back, "delivered": delivered,
+                "delivered_again": again, "retries": retries, "dead": dead, "pending": pending,
+                "lost": lost, "made_up": made_up,
+            });
+            say(&totals.to_string());
             return;
         }
-        println!(
+        say(&format!(
             "committed    {:>6}  orders, each with its event",
             self.committed
-        );
-        println!(
+        ));
+        say(&format!(
             "rolled back  {:>6}  orders, and no event of theirs was ever there",
             self.rolled_back
-        );
+        ));
         let again = match self.again {
             0 => String::new(),
             again => format!(", and {again} came twice, as relays were killed"),
         };
-        println!(
+        say(&format!(
             "delivered    {:>6}  after {} failed attempts{again}",
             self.delivered, self.retries
-        );
-        println!("dead         {:>6}  each with its reason", self.dead);
-        println!("pending      {:>6}", self.pending);
+        ));
+        say(&format!(
+            "dead         {:>6}  each with its reason",
+            self.dead
+        ));
+        say(&format!("pending      {:>6}", self.pending));
         if self.problem().is_none() {
-            println!(
+            say(&format!(
                 "\nNothing was lost and nothing was made up: {} = {} + {} + {}.",
                 self.committed, self.delivered, self.dead, self.pending
-            );
+            ));
         }
         if let Some(file) = file {
-            println!(
-                "Look at it with: posthaste --database sqlite:{} --table {} dead",
-                file.display(),
+            say(&format!(
+                "Look at it with: posthaste --database '{}' --table {} dead",
+                format!("sqlite:{}", file.display()).replace('\'', r"'\''"),
                 super::OUTBOX
-            );
+            ));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What people see while the demo runs: in a terminal a few lines that change, with the news above
 //! them; elsewhere one line a second.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -22,10 +22,10 @@ impl Screen {
         if json {
             return Self { ledger, end: None };
         }
-        println!(
+        say(&format!(
             "Posthaste demo on sqlite:{} (Ctrl-C ends it)\n",
             file.display()
-        );
+        ));
         let (end, ended) = mpsc::channel();
         let shown = ledger.clone();
         let terminal = std::io::stdout().is_terminal();
@@ -50,6 +50,11 @@ impl Screen {
             let _ = thread.join();
         }
     }
+}
+
+/// Whoever stops reading, as `head` does, does not end the demo.
+pub(super) fn say(line: &str) {
+    let _ = writeln!(std::io::stdout(), "{line}");
 }
 
 fn goes_on(ended: &mpsc::Receiver<()>, pause: Duration) -> bool {
@@ -93,15 +98,15 @@ fn plain(ledger: &Ledger, ended: &mpsc::Receiver<()>) {
         let more = goes_on(ended, Duration::from_secs(1));
         let mut pages = ledger.pages();
         for news in pages.news.drain(..) {
-            println!("{news}");
+            say(&news);
         }
         let [orders, waiting, deliveries] = lines(&pages, ledger.seconds());
-        println!(
+        say(&format!(
             "{:6.1} s  shop: {orders}; outbox: {waiting}; courier: {deliveries}",
             ledger.seconds()
-        );
+        ));
         if !more {
-            println!();
+            say("");
             return;
         }
     }

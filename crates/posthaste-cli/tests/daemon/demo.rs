@@ -1,0 +1,132 @@
+//! `demo`: runs to its end, adds up, in a terminal and without one.
+
+use std::time::Duration;
+
+use rexpect::process::WaitStatus;
+use rexpect::session::spawn_command;
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::place::Place;
+use crate::process::Daemon;
+
+fn add_up(totals: &Value) {
+    let n = |name: &str| {
+        totals[name]
+            .as_u64()
+            .unwrap_or_else(|| panic!("{name}: {totals}"))
+    };
+    assert!(n("committed") > 20, "{totals}");
+    assert_eq!(
+        n("committed"),
+        n("delivered") + n("dead") + n("pending"),
+        "{totals}"
+    );
+    assert_eq!(
+        (n("lost"), n("made_up"), n("pending")),
+        (0, 0, 0),
+        "{totals}"
+    );
+}
+
+#[test]
+fn it_ends_by_itself_and_its_totals_add_up() {
+    let place = Place::sqlite();
+    let totals = place.ask(&["demo", "--for", "4s", "--json"]).json();
+    assert_eq!(totals.len(), 1);
+    add_up(&totals[0]);
+    assert!(
+        !place.file("shop.db").exists(),
+        "it keeps to a file of its own"
+    );
+}
+
+#[test]
+fn without_a_terminal_it_prints_lines() {
+    let told = Place::sqlite().ask(&["demo", "--for", "4s"]).done();
+    assert!(!told.contains('\u{1b}'), "{told}");
+    let lines = told
+        .lines()
+        .filter(|line| line.contains("orders committed"));
+    assert!(lines.count() >= 3, "{told}");
+    assert!(
+        told.contains("Nothing was lost and nothing was made up"),
+        "{told}"
+    );
+}
+
+#[test]
+fn in_a_terminal_it_shows_what_happens_and_gives_the_terminal_back() {
+    let place = Place::sqlite();
+    let mut command = place.posthaste(&["demo", "--for", "4s"]);
+    command.stdin(std::process::Stdio::inherit());
+    let mut terminal = spawn_command(command, Some(60_000)).unwrap();
+    for shown in [
+        "Posthaste demo",
+        "shop",
+        "outbox",
+        "courier",
+        "Nothing was lost",
+    ] {
+        terminal.exp_string(shown).unwrap();
+    }
+    let rest = terminal.exp_eof().unwrap();
+    assert!(!rest.contains('\u{1b}'), "no colour is left on: {rest:?}");
+    let ended = terminal.process().wait().unwrap();
+    assert!(matches!(ended, WaitStatus::Exited(_, 0)), "{ended:?}");
+}
+
+#[test]
+fn ctrl_c_ends_it_well() {
+    let daemon = Daemon::start(Place::sqlite().posthaste(&["demo", "--json"]));
+    std::thread::sleep(Duration::from_secs(3));
+    daemon.signal(Signal::INT);
+    let answer = daemon.ended();
+    assert_eq!(answer.code, 0, "{answer:?}");
+    add_up(&serde_json::from_str(&answer.out).unwrap());
+}
+
+#[test]
+fn ctrl_c_in_a_terminal_ends_it_well() {
+    let place = Place::sqlite();
+    let mut command = place.posthaste(&["demo"]);
+    command.stdin(std::process::Stdio::inherit());
+    let mut terminal = spawn_command(command, Some(60_000)).unwrap();
+    terminal.exp_string("delivered").unwrap();
+    std::thread::sleep(Duration::from_secs(2));
+    terminal.send_control('c').unwrap();
+    terminal.exp_string("the shop closes").unwrap();
+    terminal.exp_string("Nothing was lost").unwrap();
+    terminal.exp_eof().unwrap();
+}
+
+#[test]
+fn a_file_that_was_given_is_kept_and_the_hint_works() {
+    let place = Place::sqlite();
+    let told = place
+        .ask(&[
+            "demo",
+            "--for",
+            "4s",
+            "--rate",
+            "100",
+            "--file",
+            "my shop.db",
+        ])
+        .done();
+    assert!(place.file("my shop.db").exists());
+    let hint = told
+        .lines()
+        .find_map(|line| line.strip_prefix("Look at it with: "))
+        .unwrap();
+    let program = env!("CARGO_BIN_EXE_posthaste");
+    let mut shell = std::process::Command::new("sh");
+    let typed = hint.replacen("posthaste", program, 1);
+    shell.args(["-c", &typed]).current_dir(place.folder());
+    let dead = crate::process::Answer::of(shell).done();
+    assert!(dead.contains("too heavy for any courier"), "{dead}");
+    // Once more on the same file: orders go on where they were.
+    place
+        .ask(&["demo", "--for", "2s", "--file", "my shop.db"])
+        .done();
+}

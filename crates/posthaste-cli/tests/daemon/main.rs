@@ -1,0 +1,15 @@
+//! The daemon, and what sets it up and examines it, as real processes on real databases.
+#![allow(missing_docs, clippy::unwrap_used, reason = "these are tests")]
+
+mod demo;
+mod doctor;
+mod help;
+mod issue;
+mod migrate;
+mod outage;
+mod place;
+mod process;
+mod refuse;
+mod run;
+mod stop;
+mod switch;

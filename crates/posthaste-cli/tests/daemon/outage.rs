@@ -1,0 +1,149 @@
+//! `run`: databases that come late, go away and come back, and disks that are full.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use posthaste_testkit::server::{Options, Postgres};
+
+use crate::place::Place;
+use crate::process::{ids, json_lines};
+
+#[test]
+fn a_database_that_is_not_there_yet_is_waited_for() {
+    let mut server = Postgres::start(Options::new()).unwrap();
+    let place = Place::at(&server.url());
+    place.migrated().enqueue(5);
+    server.stop().unwrap();
+    let daemon = place.run();
+    // It says so each time, and waits longer from time to time.
+    daemon.says("the database is not reachable");
+    for pause in ["500ms", "1s", "2s"] {
+        daemon.says(&format!("Trying again in {pause}"));
+    }
+    server.start_again().unwrap();
+    daemon.delivers(5);
+    assert_eq!(daemon.stop().code, 0);
+}
+
+#[test]
+fn while_it_waits_for_a_database_it_can_be_stopped() {
+    let place = Place::at("postgres://postgres@127.0.0.1:1/shop");
+    let daemon = place.run();
+    daemon.says("Trying again");
+    assert_eq!(daemon.stop().code, 0);
+}
+
+// B17
+#[test]
+fn one_database_that_is_not_there_holds_up_no_other() {
+    let place = Place::sqlite();
+    place.migrated().enqueue(3);
+    let there = std::fs::read_to_string(place.file("posthaste.toml")).unwrap();
+    let absent = "[[outbox]]\ntable = \"other_outbox\"\n\
+                  database.url = \"postgres://postgres@127.0.0.1:1/shop\"\n";
+    place.write(&(there + absent));
+    let daemon = place.run();
+    daemon.says("Trying again");
+    daemon.delivers(3);
+    assert_eq!(daemon.stop().code, 0);
+}
+
+fn goes_away_and_comes_back(away: impl FnOnce(&mut Postgres)) {
+    let mut server = Postgres::start(Options::new()).unwrap();
+    let place = Place::at(&server.url());
+    place.migrated().enqueue(2000);
+    let daemon = place.run();
+    daemon.delivers(1);
+    away(&mut server);
+    daemon.says("the database is not reachable");
+    std::thread::sleep(Duration::from_secs(1));
+    server.start_again().unwrap();
+    place.enqueue(100);
+    daemon.until("all is delivered", || place.count("delivered") == 2100);
+    let answer = daemon.stop();
+    assert_eq!(answer.code, 0, "{}", answer.err);
+    assert_eq!(ids(&json_lines(&answer.out)), ids(&place.events()));
+}
+
+#[test]
+fn a_database_that_is_restarted_in_flight_costs_nothing() {
+    goes_away_and_comes_back(|server| server.stop().unwrap());
+}
+
+#[test]
+fn a_database_that_crashes_in_flight_costs_nothing() {
+    goes_away_and_comes_back(|server| server.kill().unwrap());
+}
+
+/// A disk of its own that is soon full. Only root can have one; CI is root.
+struct SmallDisk<'p>(&'p Path);
+
+impl<'p> SmallDisk<'p> {
+    fn at(folder: &'p Path) -> Self {
+        let mount = ["-t", "tmpfs", "-o", "size=2m", "tmpfs"];
+        let done = Command::new("mount").args(mount).arg(folder).status();
+        assert!(
+            done.unwrap().success(),
+            "this test needs root, to mount a small disk"
+        );
+        Self(folder)
+    }
+
+    fn fill(&self) {
+        let filler = vec![b'x'; 4096];
+        let mut file = std::fs::File::create(self.0.join("filler")).unwrap();
+        while std::io::Write::write_all(&mut file, &filler).is_ok() {}
+    }
+
+    fn make_room(&self) {
+        std::fs::remove_file(self.0.join("filler")).unwrap();
+    }
+}
+
+impl Drop for SmallDisk<'_> {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("--lazy").arg(self.0).status();
+    }
+}
+
+#[test]
+fn a_full_disk_is_told_and_work_goes_on_once_there_is_space() {
+    let mut place = Place::sqlite();
+    let folder = place.file("disk");
+    std::fs::create_dir(&folder).unwrap();
+    let disk = SmallDisk::at(&folder);
+    place.url = "sqlite:disk/shop.db".to_owned();
+    place.configure("", "");
+    place.migrated();
+    let daemon = place.run();
+    place.enqueue(1);
+    daemon.delivers(1);
+    // Enqueued in time, and due once the disk is full.
+    let late = [
+        "enqueue",
+        "shop.order.placed.v1",
+        "--count",
+        "50",
+        "--delay",
+        "3s",
+    ];
+    place.ask(&late).done();
+    disk.fill();
+    let full = place.ask(&["enqueue", "shop.order.placed.v1", "--count", "500"]);
+    let why = full.fails(1);
+    assert!(why.contains("there is no space left"), "{why}");
+    daemon.says("there is no space left");
+    disk.make_room();
+    daemon.delivers(51);
+    place.enqueue(1);
+    daemon.delivers(52);
+    let answer = daemon.stop();
+    assert_eq!(answer.code, 0, "{}", answer.err);
+    assert_eq!(place.count("delivered"), 52);
+    let file = rusqlite::Connection::open(folder.join("shop.db")).unwrap();
+    let whole: String = file
+        .query_row("pragma integrity_check", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(whole, "ok");
+}

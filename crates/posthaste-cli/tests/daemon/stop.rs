@@ -1,0 +1,120 @@
+//! `run`: how it ends, and what signals do to it.
+
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::place::{Place, every_place};
+use crate::process::{Answer, Daemon};
+
+every_place! {
+    both_signals_end_it_well
+    what_was_not_started_is_handed_back_without_spending_attempts
+    a_second_signal_ends_it_at_once
+    a_reader_that_has_stopped_reading_does_not_keep_it_from_ending
+    hanging_up_changes_nothing_and_it_says_so
+}
+
+fn both_signals_end_it_well(place: &Place) {
+    place.migrated();
+    for signal in [Signal::TERM, Signal::INT] {
+        place.enqueue(10);
+        let daemon = place.run();
+        daemon.delivers(10);
+        daemon.signal(signal);
+        let answer = daemon.ended();
+        assert_eq!(answer.code, 0, "{answer:?}");
+        let name = if signal == Signal::TERM {
+            "SIGTERM"
+        } else {
+            "SIGINT"
+        };
+        assert!(answer.err.contains(name), "{answer:?}");
+        assert!(answer.err.contains("the relay has stopped"), "{answer:?}");
+    }
+}
+
+/// A daemon in the midst of its first delivery, which nobody reads, with 19 claimed behind it.
+fn held_up(place: &Place, relay: &str) -> Daemon {
+    place.configure(&format!("[outbox.relay]\n{relay}\n"), "concurrency = 1");
+    place.migrated();
+    // More than a pipe holds.
+    let payload = format!("\"{}\"", "x".repeat(200_000));
+    std::fs::write(place.file("payload"), payload).unwrap();
+    let mut enqueue = place.posthaste(&["enqueue", "shop.photo.taken.v1", "-"]);
+    enqueue.args(["--count", "20"]);
+    enqueue.stdin(std::fs::File::open(place.file("payload")).unwrap());
+    Answer::of(enqueue).done();
+    let daemon = Daemon::start_unread(place.posthaste(&["run"]));
+    daemon.until("all is claimed", || {
+        place.count("processing") == 20 && daemon.has_begun()
+    });
+    daemon
+}
+
+fn attempts(event: &Value) -> u64 {
+    event["attempts"].as_u64().unwrap()
+}
+
+// M16
+fn what_was_not_started_is_handed_back_without_spending_attempts(place: &Place) {
+    let mut daemon = held_up(place, "");
+    daemon.signal(Signal::TERM);
+    daemon.says("stopping");
+    daemon.until("the rest is handed back", || place.count("pending") == 19);
+    daemon.read();
+    let answer = daemon.ended();
+    assert_eq!((answer.code, answer.out.lines().count()), (0, 1));
+    let events = place.events();
+    let delivered: Vec<_> = events
+        .iter()
+        .filter(|it| it["status"] == "delivered")
+        .collect();
+    assert_eq!(delivered.len(), 1);
+    assert_eq!(attempts(delivered[0]), 1);
+    for event in events.iter().filter(|it| it["status"] == "pending") {
+        assert_eq!(attempts(event), 0, "{event}");
+    }
+    let daemon = place.run();
+    daemon.delivers(19);
+    assert!(daemon.delivered().iter().all(|it| attempts(it) == 1));
+    assert_eq!(daemon.stop().code, 0);
+}
+
+fn a_second_signal_ends_it_at_once(place: &Place) {
+    let daemon = held_up(place, "");
+    daemon.signal(Signal::TERM);
+    daemon.says("stopping");
+    daemon.signal(Signal::INT);
+    let answer = daemon.ended();
+    assert_eq!(answer.code, 130, "{}", answer.err);
+    assert!(answer.err.contains("stopping at once"), "{}", answer.err);
+    // What it had in hand is not lost.
+    let daemon = place.run();
+    daemon.until("all is delivered", || place.count("delivered") == 20);
+}
+
+// B8, M16
+fn a_reader_that_has_stopped_reading_does_not_keep_it_from_ending(place: &Place) {
+    let mut daemon = held_up(place, "dispatch_timeout = \"1s\"");
+    daemon.signal(Signal::TERM);
+    daemon.says("the relay has stopped");
+    std::thread::sleep(Duration::from_millis(300));
+    daemon.read();
+    let answer = daemon.ended();
+    assert_eq!(answer.code, 0, "{}", answer.err);
+    assert_eq!(place.count("pending"), 20);
+}
+
+fn hanging_up_changes_nothing_and_it_says_so(place: &Place) {
+    place.migrated();
+    let daemon = place.run();
+    daemon.says("serving an outbox");
+    place.configure("[outbox.relay]\nenabled = false\n", "");
+    daemon.signal(Signal::HUP);
+    daemon.says("SIGHUP does nothing");
+    place.enqueue(1);
+    daemon.delivers(1);
+    assert_eq!(daemon.stop().code, 0);
+}
