@@ -277,6 +277,7 @@ async fn loop_over(fresh: &Fresh, bed: &Bed, events: i64, batch: i64, after: Aft
                     &at,
                     &sequence,
                     &Vec::<Uuid>::new(),
+                    &None::<&str>,
                 ],
             )
             .await?;

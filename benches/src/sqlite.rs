@@ -199,10 +199,11 @@ fn bare_loop(file: &FreshFile, events: i64, batch: i64, after: After) -> Result<
     let none = None::<&str>;
     let (mut at, mut sequence) = (0_i64, 0_i64);
     let mut left = events;
+    let (due, take, deliver, delete) = (sql(DUE), sql(TAKE), sql(DELIVER), sql(DELIVER_DELETE));
     let started = Instant::now();
     while left > 0 {
         let time = i64::try_from(now() / 1000)?;
-        let mut due = connection.prepare_cached(&sql(DUE))?;
+        let mut due = connection.prepare_cached(&due)?;
         let values = params![time, at, sequence, none, none, none, "[]", "[]", batch];
         let found: Vec<(i64, i64)> = due
             .query_map(values, |row| Ok((row.get(0)?, row.get(1)?)))?
@@ -212,7 +213,7 @@ fn bare_loop(file: &FreshFile, events: i64, batch: i64, after: After) -> Result<
         connection.execute_batch("pragma synchronous = normal; begin immediate")?;
         let list = serde_json::to_string(&list)?;
         let values = params![time, list, 60_000_000, owner, 25, "[]"];
-        let mut take = connection.prepare_cached(&sql(TAKE))?;
+        let mut take = connection.prepare_cached(&take)?;
         // What a claim is for: the event, and the right to settle it.
         let taken: Vec<(String, i64, String)> = take
             .query_map(values, |row| Ok((row.get(0)?, row.get(19)?, row.get(12)?)))?
@@ -221,10 +222,10 @@ fn bare_loop(file: &FreshFile, events: i64, batch: i64, after: After) -> Result<
         for (id, epoch, _) in &taken {
             let settled = match after {
                 After::Kept => connection
-                    .prepare_cached(&sql(DELIVER))?
+                    .prepare_cached(&deliver)?
                     .execute(params![time, id, owner, epoch])?,
                 After::Deleted => connection
-                    .prepare_cached(&sql(DELIVER_DELETE))?
+                    .prepare_cached(&delete)?
                     .execute(params![id, owner, epoch])?,
             };
             left -= settled as i64;

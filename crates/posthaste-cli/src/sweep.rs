@@ -40,14 +40,30 @@ pub(crate) struct SweepArgs {
     /// Do not ask
     #[arg(long, short)]
     yes: bool,
+    #[command(flatten)]
+    act: ActArgs,
+    #[command(flatten)]
+    filter: FilterArgs,
+}
+
+/// What goes to the audit log.
+#[derive(Debug, Args)]
+pub(crate) struct ActArgs {
     /// Why, for the audit log
     #[arg(long, value_name = "TEXT", default_value = "by hand")]
-    why: String,
+    pub(crate) why: String,
     /// Who, for the audit log [default: the user and the machine]
     #[arg(long = "as", value_name = "NAME")]
     actor: Option<String>,
-    #[command(flatten)]
-    filter: FilterArgs,
+}
+
+impl ActArgs {
+    pub(crate) fn act(&self) -> Act {
+        Act {
+            actor: self.actor.clone().unwrap_or_else(operator),
+            why: self.why.clone(),
+        }
+    }
 }
 
 /// What to do to events.
@@ -134,10 +150,7 @@ pub(crate) async fn sweep(place: &Place, args: &SweepArgs, deed: &Deed) -> Resul
             show_sample(&sample, found.len())?;
         }
         confirm(&format!("{verb} {events} of {}?", answer.table), args.yes)?;
-        let act = Act {
-            actor: args.actor.clone().unwrap_or_else(operator),
-            why: args.why.clone(),
-        };
+        let act = args.act.act();
         let worked = selection
             .work(&*store, &found, deed.kind, &act, &mut answer.done)
             .await;

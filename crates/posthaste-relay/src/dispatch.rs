@@ -49,7 +49,7 @@ impl Chain {
                 _ if halted => Verdict::Release,
                 (_, Some(delay)) => Verdict::Postpone { delay },
                 (Some(place), None) => self.engine.attempt(place, &event, claimed).await,
-                (None, None) => dead(
+                (None, None) => self.engine.dead(
                     DeadReason::Rejected,
                     format!("no route leads topic {} to a destination", event.topic),
                 ),
@@ -239,7 +239,9 @@ impl Engine {
             },
             Outcome::Retry(why) => self.retry(event, &why, Duration::ZERO),
             Outcome::RetryAfter(why, after) => self.retry(event, &why, after.min(LONGEST_WISH)),
-            Outcome::Reject(why) => dead(DeadReason::Rejected, presentable(&why, &event.payload)),
+            Outcome::Reject(why) => {
+                self.dead(DeadReason::Rejected, presentable(&why, &event.payload))
+            }
             Outcome::Unavailable(_) => Verdict::Release,
         }
     }
@@ -249,12 +251,21 @@ impl Engine {
         let settings = &self.settings;
         let error = presentable(why, &event.payload);
         if event.attempts >= settings.max_attempts {
-            return dead(DeadReason::Exhausted, error);
+            return self.dead(DeadReason::Exhausted, error);
         }
         let delay = settings.retry.delay(event.attempts, (settings.random)());
         Verdict::Retry {
             delay: delay.max(at_least),
             error,
+        }
+    }
+
+    /// Dead, with a letter if there is to be one.
+    pub(crate) fn dead(&self, reason: DeadReason, error: String) -> Verdict {
+        Verdict::Dead {
+            reason,
+            error,
+            letter: self.settings.dead_letters.clone(),
         }
     }
 
@@ -269,8 +280,4 @@ impl Engine {
             error = presentable(why, &event.payload), "a delivery failed"
         );
     }
-}
-
-fn dead(reason: DeadReason, error: String) -> Verdict {
-    Verdict::Dead { reason, error }
 }

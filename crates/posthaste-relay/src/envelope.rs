@@ -5,14 +5,13 @@
 
 mod binding;
 mod cloud_event;
-mod time;
 
 use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
 use bytes::Bytes;
-use posthaste::{Event, header};
+use posthaste::{Event, header, time};
 
 pub use binding::Binding;
 
@@ -137,7 +136,10 @@ impl Envelope {
         };
         let trace = trace(event).map(|(name, value)| (Name::Plain(name), value.into()));
         properties.extend(trace);
-        let headers = event.headers.iter();
+        // The JSON of structured mode is not encoded: there it is an attribute.
+        let of_payload = |name: &str| name == header::CONTENT_ENCODING;
+        let headers =
+            headers(event).filter(|(name, _)| self.form != Form::Structured || !of_payload(name));
         properties.extend(headers.map(|(name, value)| (Name::Plain(name), value.as_str().into())));
         let (content_type, body) = match self.form {
             Form::Structured => (STRUCTURED, self.structured(event)),
@@ -222,15 +224,20 @@ fn given(text: &Option<String>) -> Option<&str> {
     text.as_deref().filter(|text| !text.is_empty())
 }
 
+/// The headers that travel. A dead letter leaves behind what cannot: its event may have died of that.
+fn headers(event: &Event) -> impl Iterator<Item = (&String, &String)> {
+    let is_letter = event.headers.contains_key(header::DEAD_LETTER_OF);
+    let headers = event.headers.iter();
+    headers.filter(move |header| !is_letter || header::check_stored([*header]).is_ok())
+}
+
 /// What [`posthaste::Outbox`] checks at enqueue, for rows that came another way.
 fn check(event: &Event) -> Result<(), SealError> {
     let refuse = |what: &str, why| SealError {
         what: what.to_owned(),
         why,
     };
-    let headers = event.headers.iter();
-    let producers = headers.filter(|(name, _)| *name != header::REDELIVERY_OF);
-    header::check(producers).map_err(|(name, why)| {
+    header::check_stored(headers(event)).map_err(|(name, why)| {
         let name: String = name.chars().take(64).collect();
         refuse(&format!("header {name:?}"), why)
     })?;

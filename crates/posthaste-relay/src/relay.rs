@@ -271,6 +271,7 @@ impl Engine {
             max_attempts: self.settings.max_attempts,
             scope: self.settings.scope.clone(),
             ordering: self.settings.ordering,
+            dead_letters: self.settings.dead_letters.clone(),
             reach,
             ..Claim::new(limit)
         }
@@ -314,10 +315,7 @@ impl Engine {
                 self.observer.died("", DeadReason::Malformed);
                 Settlement {
                     lease,
-                    verdict: Verdict::Dead {
-                        reason: DeadReason::Malformed,
-                        error,
-                    },
+                    verdict: self.dead(DeadReason::Malformed, error),
                 }
             })
             .chain(released)

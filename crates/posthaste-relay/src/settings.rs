@@ -77,6 +77,8 @@ pub struct Settings {
     pub retry: Retry,
     /// See [`Builder::max_attempts`].
     pub max_attempts: u32,
+    /// See [`Builder::dead_letters`].
+    pub dead_letters: Option<String>,
     /// See [`Builder::scope`].
     pub scope: Scope,
     /// See [`Builder::ordering`].
@@ -105,6 +107,7 @@ impl Default for Settings {
             in_flight_bytes: 16 * 1024 * 1024,
             retry: Retry::default(),
             max_attempts: 25,
+            dead_letters: None,
             scope: Scope::default(),
             ordering: Ordering::None,
             mode: Mode::default(),
@@ -253,6 +256,14 @@ impl Builder {
     /// After how many attempts an event is dead. Defaults to 25.
     pub fn max_attempts(mut self, attempts: u32) -> Self {
         self.settings.max_attempts = attempts;
+        self
+    }
+
+    /// The topic under which a copy of each event that dies here is enqueued, with what went wrong
+    /// in its headers ([`posthaste::header`]). It is delivered like any other event, so routes say
+    /// where to. Defaults to none. What an operator discards gets no letter, nor does a letter.
+    pub fn dead_letters(mut self, topic: impl Into<String>) -> Self {
+        self.settings.dead_letters = Some(topic.into());
         self
     }
 
@@ -439,6 +450,13 @@ impl Settings {
             &["stats_interval"],
             "stats_interval must be longer than zero",
         );
+        refuse(
+            self.dead_letters
+                .as_ref()
+                .is_some_and(|topic| !is_topic(topic)),
+            &["dead_letters"],
+            "the topic for dead letters must have 1 to 255 characters of printable ASCII, and no spaces",
+        );
         let longest_delay = Some(self.retry.delay(u32::MAX, 1.0));
         let durations: [(&'static [&'static str], &str, Option<Duration>); 8] = [
             (
@@ -491,4 +509,9 @@ impl Settings {
     pub(crate) fn keep(&self) -> bool {
         !(self.cleaning.enabled && self.cleaning.retention.is_zero())
     }
+}
+
+/// Of topics, those that every database and destination can hold.
+fn is_topic(text: &str) -> bool {
+    (1..=255).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic())
 }

@@ -81,8 +81,11 @@ impl Engine {
                     attempts = event.attempts,
                     "the lease was lost: another relay has the event, or it is settled already"
                 );
-            } else if let Verdict::Dead { reason, .. } = done.verdict {
-                self.observer.died(&event.topic, reason);
+            } else if let Verdict::Dead { reason, letter, .. } = &done.verdict {
+                self.observer.died(&event.topic, *reason);
+                if letter.is_some() {
+                    self.wake.notify_one();
+                }
             }
         }
         self.hand

@@ -14,6 +14,7 @@ pub mod clean;
 pub mod enqueue;
 pub mod filter;
 pub mod inspect;
+pub mod letters;
 pub mod order;
 pub mod settle;
 pub mod takeover;
@@ -124,6 +125,7 @@ macro_rules! conformance {
                 a_cleaned_dedupe_key_is_free_again
             }
             act {
+                what_concerns_no_single_event_is_written_down_too
                 a_dead_event_comes_back_with_all_its_attempts
                 a_delivered_event_is_sent_again_as_a_new_one
                 live_and_unknown_events_are_not_redelivered
@@ -137,6 +139,20 @@ macro_rules! conformance {
                 a_list_is_filtered_by_everything_an_operator_knows
                 several_conditions_must_all_hold
                 hostile_texts_in_a_filter_are_only_texts
+            }
+            letters {
+                each_death_by_verdict_makes_one_letter_that_tells_of_it
+                a_crash_on_the_last_attempt_makes_a_letter
+                an_event_found_without_an_attempt_left_makes_a_letter
+                parked_events_get_letters_too
+                a_letter_says_what_the_dead_event_said
+                a_letter_is_an_event_like_any_other
+                odd_topics_and_errors_are_told_in_plain_ascii
+                without_a_topic_there_is_no_letter
+                a_letter_that_dies_makes_no_letter
+                a_discarded_event_makes_no_letter
+                a_lost_lease_makes_no_letter
+                an_event_that_dies_again_makes_another_letter
             }
             inspect {
                 stats_count_events_by_status
@@ -231,7 +247,16 @@ async fn retry(store: &impl Store, event: &Event, delay: Duration) {
 
 async fn reject(store: &impl Store, event: &Event) {
     let (reason, error) = (DeadReason::Rejected, "too odd".to_owned());
-    settle(store, event, Verdict::Dead { reason, error }).await;
+    settle(
+        store,
+        event,
+        Verdict::Dead {
+            reason,
+            error,
+            letter: None,
+        },
+    )
+    .await;
 }
 
 async fn record(store: &impl Store, id: Uuid) -> Record {
@@ -300,6 +325,7 @@ mod tests {
             include_str!("conformance/enqueue.rs"),
             include_str!("conformance/filter.rs"),
             include_str!("conformance/inspect.rs"),
+            include_str!("conformance/letters.rs"),
             include_str!("conformance/order.rs"),
             include_str!("conformance/settle.rs"),
             include_str!("conformance/takeover.rs"),

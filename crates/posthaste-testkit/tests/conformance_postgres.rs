@@ -1,5 +1,7 @@
 //! The store on PostgreSQL does what every store does, and what only PostgreSQL can be asked.
 
+use std::time::Duration;
+
 use posthaste::store::{Claim, Settlement, Verdict};
 use posthaste::{DeadReason, Message, Status, Store, schema};
 use posthaste_testkit::bed::{Bed, OnPostgres};
@@ -103,10 +105,49 @@ async fn a_row_that_is_no_event_is_set_aside_and_blocks_nobody() {
     let verdict = Verdict::Dead {
         reason: DeadReason::Malformed,
         error: why,
+        letter: None,
     };
     let settled = store.settle(&[Settlement { lease, verdict }]).await;
     assert_eq!(settled.expect("a settlement").applied, 1);
     let record = store.show(lease.id).await.expect("a look").expect("a row");
     assert_eq!(record.status, Status::Dead);
     assert_eq!(record.dead_reason, Some(DeadReason::Malformed));
+}
+
+// F10: whatever ends a relay in between, there is never one without the other.
+#[tokio::test]
+async fn an_event_whose_letter_cannot_be_written_does_not_die() {
+    let bed = OnPostgres::new().await;
+    let store = bed.relay().await;
+    bed.enqueue(&[message()]).await.expect("a valid message");
+    let fresh = bed.fresh();
+    let refuse = fresh.sql("alter table {outbox} add check (topic <> 'letters')");
+    fresh.client.batch_execute(&refuse).await.expect("a check");
+    let last = Claim {
+        max_attempts: 1,
+        dead_letters: Some("letters".to_owned()),
+        ..Claim::new(1)
+    };
+    let event = store.claim(&last).await.expect("a claim").events.remove(0);
+    let verdict = Verdict::Dead {
+        reason: DeadReason::Rejected,
+        error: "too odd".to_owned(),
+        letter: Some("letters".to_owned()),
+    };
+    let lease = event.lease;
+    let refused = store.settle(&[Settlement { lease, verdict }]).await;
+    assert_eq!(refused.expect_err("a refusal").code(), "store.refused");
+    let status = async || {
+        store
+            .show(event.id)
+            .await
+            .expect("a look")
+            .expect("a row")
+            .status
+    };
+    assert_eq!(status().await, Status::Processing);
+    bed.pass(Duration::from_secs(3600)).await;
+    let refused = store.claim(&last).await;
+    assert_eq!(refused.expect_err("a refusal").code(), "store.refused");
+    assert_eq!(status().await, Status::Processing);
 }

@@ -32,6 +32,7 @@ fn verdict() -> impl Strategy<Value = Verdict> {
         Just(Verdict::Dead {
             reason: DeadReason::Rejected,
             error: "too odd".to_owned(),
+            letter: None,
         }),
         Just(Verdict::Release),
         (0..3_u32).prop_map(|hours| Verdict::Postpone {

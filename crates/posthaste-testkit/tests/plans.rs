@@ -47,8 +47,9 @@ async fn fill(fresh: &Fresh) {
 
 async fn claims(fresh: &Fresh) -> Vec<(&'static str, Plan)> {
     let session = Session::new(fresh, sql!("session_claim")).await;
-    let claim =
-        format!("{BATCH}, 60, '{OWNER}', 25, null, null, null, '{{}}', '-infinity', 0, '{{}}'");
+    let claim = format!(
+        "{BATCH}, 60, '{OWNER}', 25, null, null, null, '{{}}', '-infinity', 0, '{{}}', 'shop.dead-letters.v1'"
+    );
     let keyed = format!("{claim}, {}, 'block'", 4 * BATCH);
     vec![
         ("claim", session.explain(sql!("claim"), &claim).await),
@@ -71,13 +72,10 @@ async fn settlements(fresh: &Fresh) -> Vec<(&'static str, Plan)> {
     let ids = array(rows.iter().map(|row| row.get::<_, Uuid>(0)));
     let all = |value: &str| array(std::iter::repeat_n(value, BATCH));
     let leases = format!("{}, {ids}, {}", all(&OWNER.to_string()), all("1"));
-    let ends = format!(
-        "{}, {}, {}, {}",
-        all("retry"),
-        all("60"),
-        all("null"),
-        all("no answer")
-    );
+    let ends = |verdict, reason, letter| {
+        let values = [verdict, "60", reason, "no answer", letter].map(all);
+        format!("{leases}, {}", values.join(", "))
+    };
     vec![
         ("deliver", session.explain(sql!("deliver"), &leases).await),
         (
@@ -87,7 +85,16 @@ async fn settlements(fresh: &Fresh) -> Vec<(&'static str, Plan)> {
         (
             "settle",
             session
-                .explain(sql!("settle"), &format!("{leases}, {ends}"))
+                .explain(sql!("settle"), &ends("retry", "null", "null"))
+                .await,
+        ),
+        (
+            "settle with letters",
+            session
+                .explain(
+                    sql!("settle"),
+                    &ends("dead", "rejected", "shop.dead-letters.v1"),
+                )
                 .await,
         ),
         (
@@ -198,8 +205,9 @@ async fn a_claim_that_goes_onward_is_not_slowed_by_dead_rows() {
     let (at, sequence): (String, i64) = (last.get(0), last.get(1));
 
     let session = Session::new(&fresh, sql!("session_claim")).await;
-    let claim =
-        |from: &str| format!("100, 60, '{OWNER}', 25, null, null, null, '{{}}', {from}, '{{}}'");
+    let claim = |from: &str| {
+        format!("100, 60, '{OWNER}', 25, null, null, null, '{{}}', {from}, '{{}}', null")
+    };
     let onward = format!("'{at}', {sequence}");
     let onward = session.explain(sql!("claim"), &claim(&onward)).await;
     let oldest = session

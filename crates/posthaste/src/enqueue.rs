@@ -62,6 +62,8 @@ struct Inner {
     topics: TopicRule,
     payload_limit: usize,
     trace: Option<fn() -> Option<TraceContext>>,
+    #[cfg(feature = "zstd")]
+    compression: Option<crate::Compression>,
     statements: sql::Statements,
 }
 
@@ -251,6 +253,8 @@ impl Outbox {
             topics: TopicRule::default(),
             payload_limit: DEFAULT_PAYLOAD_LIMIT,
             trace: None,
+            #[cfg(feature = "zstd")]
+            compression: None,
         }))
     }
 
@@ -263,6 +267,17 @@ impl Outbox {
     /// The largest payload accepted, in bytes. Defaults to 1 MiB.
     pub fn payload_limit(mut self, bytes: usize) -> Self {
         Arc::make_mut(&mut self.0).payload_limit = bytes;
+        self
+    }
+
+    /// Stores large payloads compressed with zstd, if that makes them smaller. Defaults to none.
+    ///
+    /// They are delivered as they are stored, with the header `content-encoding: zstd`: consumers
+    /// have to know of it, and may use [`decompress`](crate::decompress). The content type remains
+    /// that of the payload, and the limit counts its size before.
+    #[cfg(feature = "zstd")]
+    pub fn compress(mut self, compression: crate::Compression) -> Self {
+        Arc::make_mut(&mut self.0).compression = Some(compression);
         self
     }
 
@@ -348,7 +363,11 @@ impl Outbox {
             (trace, _) => trace.clone(),
         };
         check::message(message, trace.as_ref(), self.0.topics, self.0.payload_limit)?;
-        Ok(Row::new(message, trace))
+        #[cfg(feature = "zstd")]
+        let compressed = self.0.compression.and_then(|it| it.of(&message.payload));
+        #[cfg(not(feature = "zstd"))]
+        let compressed = None;
+        Ok(Row::new(message, trace, compressed))
     }
 
     fn statements(&self, database: Database) -> Result<&sql::Sql, TableError> {

@@ -48,6 +48,36 @@ const RESERVED: [&str; 22] = [
 /// The header of an event that was delivered before, under the id that it names, and is sent again.
 pub const REDELIVERY_OF: &str = "posthaste-redelivery-of";
 
+/// The header of a dead letter: the id of the event that is dead.
+pub const DEAD_LETTER_OF: &str = "posthaste-dead-letter-of";
+/// The header of a dead letter: the topic of the event that is dead.
+pub const DEAD_TOPIC: &str = "posthaste-dead-topic";
+/// The header of a dead letter: the [`DeadReason`](crate::DeadReason).
+pub const DEAD_REASON: &str = "posthaste-dead-reason";
+/// The header of a dead letter: what went wrong last, if anything is known, cut to 512 bytes.
+pub const DEAD_ERROR: &str = "posthaste-dead-error";
+/// The header of a dead letter: how often delivery was tried.
+pub const DEAD_ATTEMPTS: &str = "posthaste-dead-attempts";
+/// The header of a dead letter: when the event that is dead was enqueued, as of RFC 3339.
+pub const DEAD_CREATED_AT: &str = "posthaste-dead-created-at";
+
+/// The header of a payload that is not stored as it was enqueued: how it is encoded.
+pub const CONTENT_ENCODING: &str = "content-encoding";
+/// What that header says of a payload that was compressed at enqueue.
+pub const ZSTD: &str = "zstd";
+
+/// What Posthaste itself writes into the headers of an event.
+const OURS: [&str; 8] = [
+    CONTENT_ENCODING,
+    REDELIVERY_OF,
+    DEAD_LETTER_OF,
+    DEAD_TOPIC,
+    DEAD_REASON,
+    DEAD_ERROR,
+    DEAD_ATTEMPTS,
+    DEAD_CREATED_AT,
+];
+
 /// Says which header cannot be carried as it is by every destination, and why.
 ///
 /// A name is an HTTP token of up to 255 bytes that nothing else uses, whatever the case of its
@@ -55,10 +85,24 @@ pub const REDELIVERY_OF: &str = "posthaste-redelivery-of";
 pub fn check<'h>(
     headers: impl IntoIterator<Item = (&'h String, &'h String)>,
 ) -> Result<(), (&'h str, &'static str)> {
+    check_all(headers, is_reserved)
+}
+
+/// The same of an event that is stored, which may have headers from Posthaste, too.
+pub fn check_stored<'h>(
+    headers: impl IntoIterator<Item = (&'h String, &'h String)>,
+) -> Result<(), (&'h str, &'static str)> {
+    check_all(headers, |name| is_reserved(name) && !OURS.contains(&name))
+}
+
+fn check_all<'h>(
+    headers: impl IntoIterator<Item = (&'h String, &'h String)>,
+    refused: fn(&str) -> bool,
+) -> Result<(), (&'h str, &'static str)> {
     let mut seen = HashSet::new();
     for (name, value) in headers {
         let folded = name.to_ascii_lowercase();
-        fits(&folded, value).map_err(|why| (name.as_str(), why))?;
+        fits(&folded, value, refused(name)).map_err(|why| (name.as_str(), why))?;
         if !seen.insert(folded) {
             return Err((name, "another name differs from it only in case"));
         }
@@ -72,13 +116,13 @@ pub fn is_reserved(name: &str) -> bool {
     RESERVED.contains(&name.as_str()) || RESERVED_PREFIXES.iter().any(|ours| name.starts_with(ours))
 }
 
-fn fits(name: &str, value: &str) -> Result<(), &'static str> {
+fn fits(name: &str, value: &str, is_reserved: bool) -> Result<(), &'static str> {
     let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
     if name.is_empty() || !name.bytes().all(token) {
         Err("a name is made of ASCII letters, digits and -._~ etc.")
     } else if name.len() > NAME_LIMIT {
         Err("a name has at most 255 bytes")
-    } else if is_reserved(name) {
+    } else if is_reserved {
         Err("this name is reserved: choose another")
     } else if !value.bytes().all(|b| matches!(b, b' '..=b'~')) {
         Err("a value is printable ASCII: encode anything else, or put it into the payload")

@@ -7,6 +7,8 @@
 //! The modules follow an event: [`Message`] → [`Outbox::enqueue`] → [`store`] → clean.
 
 mod aggregate;
+#[cfg(feature = "zstd")]
+mod compress;
 mod enqueue;
 mod event;
 pub mod header;
@@ -18,9 +20,12 @@ mod pattern;
 pub mod schema;
 pub mod store;
 mod table;
+pub mod time;
 mod topic;
 
 pub use aggregate::{Recorded, Saved};
+#[cfg(feature = "zstd")]
+pub use compress::{Compression, DecompressError, decompress};
 #[cfg(feature = "tokio-postgres")]
 pub use enqueue::Prepared;
 pub use enqueue::{

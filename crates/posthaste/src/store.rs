@@ -5,6 +5,7 @@
 
 mod examine;
 mod inspect;
+mod letter;
 pub mod memory;
 #[cfg(feature = "postgres")]
 pub mod postgres;
@@ -110,6 +111,9 @@ pub trait Store: Send + Sync + 'static {
         topics: TopicRule,
     ) -> Result<Vec<Receipt>, EnqueueError>;
 
+    /// Writes to the audit log what an operator did to no single event, such as to clean up.
+    async fn note(&self, what: &'static str, act: &Act) -> Result<(), StoreError>;
+
     /// Looks for what may trouble a relay here: its rights, the server's settings, clocks, space.
     async fn examine(&self) -> Result<Vec<Finding>, StoreError>;
 }
@@ -129,6 +133,8 @@ pub struct Claim {
     pub except_topics: Vec<String>,
     /// In which order.
     pub ordering: Ordering,
+    /// Under which topic what dies of this claim gets a letter, see [`Verdict::Dead`].
+    pub dead_letters: Option<String>,
     /// Where to look.
     pub reach: Reach,
 }
@@ -143,6 +149,7 @@ impl Claim {
             scope: Scope::default(),
             except_topics: Vec::new(),
             ordering: Ordering::None,
+            dead_letters: None,
             reach: Reach::Oldest,
         }
     }
@@ -264,6 +271,9 @@ pub enum Verdict {
         reason: DeadReason,
         /// What went wrong.
         error: String,
+        /// The topic under which a copy of it is enqueued, in the same transaction: the dead letter,
+        /// whose headers tell of the death (see [`crate::header`]). A letter gets no letter.
+        letter: Option<String>,
     },
     /// Pending again, due at once, with its attempt given back: it was never tried.
     Release,
@@ -350,11 +360,6 @@ pub(crate) enum Kind {
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 impl Kind {
     pub(crate) fn of(address: &str) -> Result<Self, StoreError> {
-        let missing = |feature: &str| {
-            StoreError::Settings(format!(
-                "this is built without the feature `{feature}`, which the database address needs"
-            ))
-        };
         // The address may hold a password: no more of it is told than its scheme.
         match address.split_once(':').map(|(scheme, _)| scheme) {
             #[cfg(feature = "sqlite")]
@@ -367,15 +372,22 @@ impl Kind {
             _ if address.contains('=') && !address.contains("://") => Ok(Self::Postgres),
             #[cfg(not(feature = "postgres"))]
             Some("postgres" | "postgresql") => Err(missing("postgres")),
-            _ => {
-                let _ = missing;
-                Err(StoreError::Settings(
-                    "the database address is not known: write it as postgres://… or sqlite:…"
-                        .to_owned(),
-                ))
-            }
+            _ => Err(StoreError::Settings(
+                "the database address is not known: write it as postgres://… or sqlite:…"
+                    .to_owned(),
+            )),
         }
     }
+}
+
+#[cfg(any(
+    all(feature = "postgres", not(feature = "sqlite")),
+    all(feature = "sqlite", not(feature = "postgres"))
+))]
+fn missing(feature: &str) -> StoreError {
+    StoreError::Settings(format!(
+        "this is built without the feature `{feature}`, which the database address needs"
+    ))
 }
 
 /// Why a store did not do as asked.

@@ -7,9 +7,10 @@ use std::time::SystemTime;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
 use clap::Args;
 use posthaste::store::{Audit, Content, Store};
-use posthaste::{Record, StoreError};
+use posthaste::{Record, StoreError, header};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use uuid::Uuid;
@@ -21,6 +22,9 @@ use crate::{place, time};
 
 /// More acts on one event than anybody reads.
 const ACTS: u32 = 100;
+
+/// A payload that is larger is shown as it is stored.
+const MOST: usize = 64 * 1024 * 1024;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -46,7 +50,7 @@ struct Answer<'r> {
     event: EventJson<'r>,
     /// `null`: not to be seen by this user of the database.
     headers: Option<&'r BTreeMap<String, String>>,
-    /// A payload that is JSON, to the letter.
+    /// A payload that is JSON, to the letter: as it was before it was compressed, if it was.
     #[serde(skip_serializing_if = "Option::is_none")]
     payload: Option<&'r RawValue>,
     /// A payload of another kind.
@@ -101,16 +105,18 @@ fn as_json(
     audit: &[Audit],
     payload: bool,
 ) -> Result<(), Failure> {
-    let wanted = content.filter(|_| payload);
-    let json =
-        wanted.and_then(|content| serde_json::from_slice::<&RawValue>(&content.payload).ok());
+    let wanted = content.filter(|_| payload).map(decompressed);
+    let json = wanted
+        .as_ref()
+        .and_then(|payload| serde_json::from_slice::<&RawValue>(payload).ok());
     output.json(&Answer {
         event: EventJson::new(store.table(), record),
         headers: content.map(|content| &content.headers),
         payload: json,
         payload_base64: wanted
+            .as_ref()
             .filter(|_| json.is_none())
-            .map(|content| STANDARD.encode(&content.payload)),
+            .map(|payload| STANDARD.encode(payload)),
         audit: audit
             .iter()
             .map(|entry| Entry {
@@ -204,12 +210,25 @@ fn as_text(
         output.line(&format!("  {}  {act} by {actor}: {why}", when(entry.at)))?;
     }
     if let Some(content) = content.filter(|_| payload) {
-        title(&format!("payload ({} bytes)", content.payload.len()))?;
-        for line in payload::lines(&content.payload) {
+        let payload = decompressed(content);
+        let stored = match content.payload.len() {
+            same if same == payload.len() => String::new(),
+            stored => format!(", compressed to {stored}"),
+        };
+        title(&format!("payload ({} bytes{stored})", payload.len()))?;
+        for line in payload::lines(&payload) {
             output.line(&line)?;
         }
     }
     Ok(())
+}
+
+/// The payload as the producer wrote it, if that can be told.
+fn decompressed(content: &Content) -> Bytes {
+    let encoding = content.headers.get(header::CONTENT_ENCODING);
+    let payload = content.payload.clone();
+    posthaste::decompress(encoding.map(String::as_str), payload, MOST)
+        .unwrap_or_else(|_| content.payload.clone())
 }
 
 fn shown(text: &str) -> String {

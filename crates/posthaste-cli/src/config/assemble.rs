@@ -137,11 +137,13 @@ fn outbox(
         topics,
         tenant_id,
     };
+    let dead_letters = group(values, format!("{path}.dead_letter")).some_text("topic");
     let relay = relay(values, &path)?;
     let settings = Settings {
         ordering,
         mode,
         scope,
+        dead_letters,
         cleaning: cleaning(values, &path)?,
         ..retry(values, &path, relay)?
     };

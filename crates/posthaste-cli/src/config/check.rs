@@ -121,6 +121,7 @@ fn key_of(outbox: &str, setting: &str) -> String {
         Some(("cleaning", name)) => format!("{outbox}.clean.{name}"),
         Some(_) => format!("{outbox}.{setting}"),
         None if setting == "max_attempts" => format!("{outbox}.retry.{setting}"),
+        None if setting == "dead_letters" => format!("{outbox}.dead_letter.topic"),
         None => format!("{outbox}.relay.{setting}"),
     }
 }
@@ -277,6 +278,18 @@ pub(crate) fn unused(values: &mut Values, outboxes: &[Option<Outbox>]) {
         let Some(outbox) = outbox.as_ref() else {
             continue;
         };
+        let topics = &outbox.settings.scope.topics;
+        let letters = outbox.settings.dead_letters.as_ref();
+        if let Some(topic) = letters.filter(|it| !topics.is_empty() && !topics.contains(it)) {
+            let path = format!("outbox.{place}.dead_letter.topic");
+            let at = values.place(&path);
+            let message =
+                format!("dead letters stay in the outbox: {topic:?} is not among its topics");
+            let help = "add it to the outbox's topics, unless another relay delivers the letters";
+            values
+                .problems
+                .push(Problem::error(at, path, message, help).warning());
+        }
         if outbox.notify && !outbox.database.is_postgres() {
             let path = format!("outbox.{place}.relay.notify");
             let at = values.place(&path);
@@ -305,6 +318,7 @@ mod tests {
             in_flight: 0,
             in_flight_bytes: 0,
             max_attempts: 0,
+            dead_letters: Some(String::new()),
             poll_interval: zero,
             dispatch_timeout: zero,
             lease: zero,

@@ -271,6 +271,20 @@ pub(crate) const SECTIONS: &[Section] = &[
         ],
     },
     Section {
+        path: "outbox.dead_letter",
+        shape: Shape::Once,
+        doc: "Copies of events that die, for whoever watches over a destination. See \
+              [dead letters](dead-letters.md).",
+        keys: &[Key {
+            name: "topic",
+            kind: Kind::Text,
+            default: Default::Is(""),
+            doc: "The topic under which a copy of each event that dies is enqueued, with what went wrong \
+                  in its headers. Routes say where it goes, as with any event. Empty: no copies.",
+            example: "shop.dead-letters.v1",
+        }],
+    },
+    Section {
         path: "outbox.clean",
         shape: Shape::Once,
         doc: "What is removed, and when. A pending event never is.",

@@ -307,6 +307,7 @@ async fn control_characters_do_not_reach_the_terminal(place: impl Place) {
     let verdict = Verdict::Dead {
         reason: DeadReason::Rejected,
         error: "\x1b[2J\x1b]0;gone\x07 first\nsecond\tthird \u{9b}31m \u{202e}".to_owned(),
+        letter: None,
     };
     store
         .settle(&[Settlement { lease, verdict }])

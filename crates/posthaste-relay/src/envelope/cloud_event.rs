@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use base64::Engine as _;
 use bytes::Bytes;
-use posthaste::Event;
+use posthaste::{Event, header};
 use serde::Serialize;
 use serde::ser::SerializeMap;
 use serde_json::value::RawValue;
@@ -68,8 +68,11 @@ impl Envelope {
         let json = is_json(&event.content_type)
             .then(|| serde_json::from_slice::<&RawValue>(&event.payload).ok())
             .flatten();
+        let mut attributes = self.attributes(event);
+        let encoding = event.headers.get(header::CONTENT_ENCODING);
+        attributes.extend(encoding.map(|encoding| ("contentencoding", encoding.into())));
         let whole = Structured {
-            attributes: self.attributes(event),
+            attributes,
             content_type: &event.content_type,
             json,
             payload: &event.payload,

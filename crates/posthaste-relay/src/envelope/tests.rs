@@ -290,3 +290,72 @@ fn an_envelope_is_known_by_its_name() {
         "envelope.unknown"
     );
 }
+
+// F10
+#[tokio::test]
+async fn a_dead_letter_travels_without_the_headers_that_its_event_died_of() {
+    let mut event = full().await;
+    event.headers.insert("two words".to_owned(), "x".to_owned());
+    let envelope = Envelope::raw();
+    assert!(envelope.seal(&event).is_err());
+    let told = [
+        (
+            header::DEAD_LETTER_OF,
+            "00000000-0000-0000-0000-000000000002",
+        ),
+        (header::DEAD_REASON, "rejected"),
+    ];
+    let told = told.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    event.headers.extend(told);
+    let sealed = envelope.seal(&event).unwrap();
+    for binding in ALL {
+        let lines = lines(&sealed, binding);
+        assert!(lines.contains(&"posthaste-dead-reason: rejected".to_owned()));
+        assert!(lines.contains(&"source: check out".to_owned()));
+        assert!(!lines.iter().any(|line| line.starts_with("two words")));
+    }
+}
+
+// F10
+#[tokio::test]
+async fn a_compressed_payload_travels_as_it_is_with_its_encoding_stated() {
+    let mut event = full().await;
+    let encoding = ("content-encoding".to_owned(), "zstd".to_owned());
+    event.headers.extend([encoding]);
+    event.payload = Bytes::from_static(b"\x28\xb5\x2f\xfd whatever");
+    for envelope in [Envelope::raw(), Envelope::cloud_events()] {
+        let sealed = envelope.seal(&event).unwrap();
+        assert_eq!(sealed.body, event.payload);
+        assert_eq!(sealed.content_type, "application/json");
+        for binding in ALL {
+            let stated = "content-encoding: zstd".to_owned();
+            assert!(lines(&sealed, binding).contains(&stated), "{binding:?}");
+        }
+    }
+    let envelope = Envelope::cloud_events_structured();
+    let sealed = envelope.seal(&event).unwrap();
+    let whole: Value = serde_json::from_slice(&sealed.body).unwrap();
+    assert_eq!(whole["contentencoding"], "zstd");
+    assert_eq!(whole["datacontenttype"], "application/json");
+    assert_eq!(whole["data_base64"], "KLUv/SB3aGF0ZXZlcg==");
+    for binding in ALL {
+        let lines = lines(&sealed, binding);
+        assert!(
+            !lines.iter().any(|line| line.contains("encoding")),
+            "{lines:?}"
+        );
+    }
+}
+
+// Rows may come from anywhere, with anything in the headers that are ours.
+#[tokio::test]
+async fn a_header_of_ours_is_checked_as_any_other() {
+    let mut event = full().await;
+    for name in [header::REDELIVERY_OF, header::CONTENT_ENCODING] {
+        let injected = "x\r\nauthorization: mine".to_owned();
+        event.headers.insert(name.to_owned(), injected);
+        assert!(Envelope::raw().seal(&event).is_err(), "{name}");
+        event.headers.remove(name);
+    }
+    assert!(Envelope::raw().seal(&event).is_ok());
+}

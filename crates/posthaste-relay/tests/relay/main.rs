@@ -8,6 +8,7 @@ mod bus;
 mod clean;
 mod deliver;
 mod failure;
+mod letters;
 mod observe;
 mod order;
 mod outage;

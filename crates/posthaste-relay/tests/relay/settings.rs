@@ -83,6 +83,12 @@ async fn each_setting_that_cannot_work_is_refused_with_its_reason() {
             "in_flight_bytes must be at least 1",
         ),
         (good().max_attempts(0), "max_attempts must be at least 1"),
+        (good().dead_letters(""), "the topic for dead letters"),
+        (good().dead_letters("a\0b"), "the topic for dead letters"),
+        (
+            good().dead_letters("x".repeat(256)),
+            "the topic for dead letters",
+        ),
         (
             good().stats_interval(Duration::ZERO),
             "stats_interval must be longer than zero",

@@ -250,6 +250,10 @@ impl Store for Doomed {
         self.store.enqueue(messages, topics).await
     }
 
+    async fn note(&self, what: &'static str, act: &Act) -> Result<(), StoreError> {
+        self.store.note(what, act).await
+    }
+
     async fn examine(&self) -> Result<Vec<Finding>, StoreError> {
         self.store.examine().await
     }

@@ -24,6 +24,7 @@ fn verdicts() -> Vec<Verdict> {
         Verdict::Dead {
             reason: DeadReason::Rejected,
             error: error(),
+            letter: None,
         },
         Verdict::Release,
     ]
@@ -150,6 +151,7 @@ pub async fn a_rejected_event_is_dead_with_its_reason(bed: impl Bed) {
     let verdict = Verdict::Dead {
         reason: DeadReason::Rejected,
         error: "a\0b".to_owned(),
+        letter: None,
     };
     settle(&store, &event, verdict).await;
     let dead = record(&store, event.id).await;

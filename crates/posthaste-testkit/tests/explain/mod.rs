@@ -108,7 +108,7 @@ fn changed(root: &Value) -> u64 {
         if node["Node Type"] == "ModifyTable" && node["Relation Name"] == "outbox" {
             let input = |plan: &&Value| plan["Parent Relationship"] == "Outer";
             let input = node["Plans"].as_array().into_iter().flatten().find(input);
-            changed = input.map_or(0, |plan| whole(&plan["Actual Rows"]));
+            changed += input.map_or(0, |plan| whole(&plan["Actual Rows"]));
         }
     });
     changed

@@ -1,8 +1,9 @@
 -- claim: lease due events, oldest first.
 -- $1 limit, $2 lease in seconds, $3 owner, $4 max attempts, $5 namespace, $6 topics, $7 tenant,
--- $8 topics to leave alone, $9 and $10 the place to look from, $11 owners that are gone.
+-- $8 topics to leave alone, $9 and $10 the place to look from, $11 owners that are gone,
+-- $12 the topic for dead letters.
 with due as materialized (
-  select ctid as place
+  select ctid as place, attempts
   from {outbox}
   where delivered_at is null and dead_at is null
     and next_attempt_at <= now()
@@ -15,6 +16,29 @@ with due as materialized (
   order by next_attempt_at, sequence
   limit $1
   for update skip locked
+), letters as (
+  -- A copy of what dies, as an event of its own; but a letter that dies gets none.
+  insert into {outbox}
+    (namespace, topic, tenant_id, aggregate_type, aggregate_id, event_type, headers, content_type, payload,
+     payload_bytes, traceparent, tracestate)
+  select
+    e.namespace, $12::text, e.tenant_id, e.aggregate_type, e.aggregate_id, e.event_type,
+    case jsonb_typeof(e.headers)
+      when 'object' then
+        (select coalesce(jsonb_object_agg(key, coalesce(value, 'null')), '{}') from jsonb_each_text(e.headers))
+      else '{}'
+    end || jsonb_strip_nulls(jsonb_build_object(
+      'posthaste-dead-letter-of', e.id,
+      'posthaste-dead-topic', nullif(btrim(regexp_replace(e.topic, '[^ -~]', '?', 'g')), ''),
+      'posthaste-dead-reason', case when e.lease_owner is null then 'exhausted' else 'crashed' end,
+      'posthaste-dead-error',
+        nullif(btrim(left(regexp_replace(e.last_error collate "C", '[^ -~]', '?', 'g'), 512)), ''),
+      'posthaste-dead-attempts', e.attempts::text,
+      'posthaste-dead-created-at', to_char(e.created_at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))),
+    e.content_type, e.payload, e.payload_bytes, e.traceparent, e.tracestate
+  from due join {outbox} e on e.ctid = due.place
+  where $12 is not null and due.attempts >= $4 and not e.headers ? 'posthaste-dead-letter-of'
+  order by e.sequence
 )
 update {outbox} e
 set status      = case when e.attempts < $4::integer then 'processing' else 'dead' end,

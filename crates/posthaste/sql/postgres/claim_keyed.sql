@@ -1,5 +1,5 @@
 -- claim_keyed: lease due events, oldest first, those of one key only in sequence.
--- $1 to $11 as in claim, $12 how many due events to look at, $13 block, park or skip.
+-- $1 to $12 as in claim, $13 how many due events to look at, $14 block, park or skip.
 --
 -- Of each key, what goes is a run from its first live event on, up to its barrier: the first event
 -- that cannot go now, as it is leased, due later, not among what was seen, or dead and to block.
@@ -17,7 +17,7 @@ with seen as materialized (
     and ($7::uuid is null or tenant_id = $7)
     and topic <> all ($8::text[])
   order by next_attempt_at, sequence
-  limit $12
+  limit $13
 ), keys as materialized (
   select ordering_key, max(sequence) as last, array_agg(place) as places, array_agg(version) as versions,
          array_agg(turn) as turns, array_agg(sequence) as sequences
@@ -42,9 +42,9 @@ with seen as materialized (
     from {outbox} e
     where e.ordering_key = keys.ordering_key and e.sequence <= keys.last and e.delivered_at is null
       and case
-            when e.dead_at is not null then $13::text = 'block' and e.dead_reason <> 'discarded'
+            when e.dead_at is not null then $14::text = 'block' and e.dead_reason <> 'discarded'
             -- One that has no attempt left dies of this claim, before those that follow it go.
-            when e.ctid in (select place from seen where is_free) then $13 = 'block' and e.attempts >= $4::integer
+            when e.ctid in (select place from seen where is_free) then $14 = 'block' and e.attempts >= $4::integer
             else true
           end
     order by e.sequence
@@ -53,7 +53,7 @@ with seen as materialized (
   left join lateral (
     select e.sequence
     from {outbox} e
-    where $13 = 'park'
+    where $14 = 'park'
       and e.ordering_key = keys.ordering_key and e.sequence <= keys.last and e.delivered_at is null
       and case when e.dead_at is not null then e.dead_reason <> 'discarded' else e.attempts >= $4 end
     order by e.sequence
@@ -63,7 +63,7 @@ with seen as materialized (
     as event (place, version, turn, sequence)
   where barrier.sequence is null or event.sequence <= barrier.sequence
 ), locked as materialized (
-  select e.ctid as place, e.id, ready.ordering_key, ready.sequence, ready.parked
+  select e.ctid as place, e.id, e.attempts, ready.ordering_key, ready.sequence, ready.parked
   from ready
   -- The very version that was seen: what has changed since then may not be what its followers wait for.
   join {outbox} e on e.ctid = ready.place and e.xmin = ready.version
@@ -85,10 +85,34 @@ with seen as materialized (
     limit 1
   ) gap
 ), due as materialized (
-  select locked.place, locked.parked
+  select locked.place, locked.parked, locked.attempts
   from locked
   left join gaps on gaps.ordering_key = locked.ordering_key and gaps.sequence < locked.sequence
   where gaps.sequence is null
+), letters as (
+  -- A copy of what dies, as an event of its own; but a letter that dies gets none.
+  insert into {outbox}
+    (namespace, topic, tenant_id, aggregate_type, aggregate_id, event_type, headers, content_type, payload,
+     payload_bytes, traceparent, tracestate)
+  select
+    e.namespace, $12::text, e.tenant_id, e.aggregate_type, e.aggregate_id, e.event_type,
+    case jsonb_typeof(e.headers)
+      when 'object' then
+        (select coalesce(jsonb_object_agg(key, coalesce(value, 'null')), '{}') from jsonb_each_text(e.headers))
+      else '{}'
+    end || jsonb_strip_nulls(jsonb_build_object(
+      'posthaste-dead-letter-of', e.id,
+      'posthaste-dead-topic', nullif(btrim(regexp_replace(e.topic, '[^ -~]', '?', 'g')), ''),
+      'posthaste-dead-reason',
+        case when due.parked then 'parked' when e.lease_owner is null then 'exhausted' else 'crashed' end,
+      'posthaste-dead-error',
+        nullif(btrim(left(regexp_replace(e.last_error collate "C", '[^ -~]', '?', 'g'), 512)), ''),
+      'posthaste-dead-attempts', e.attempts::text,
+      'posthaste-dead-created-at', to_char(e.created_at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))),
+    e.content_type, e.payload, e.payload_bytes, e.traceparent, e.tracestate
+  from due join {outbox} e on e.ctid = due.place
+  where $12 is not null and (due.parked or due.attempts >= $4) and not e.headers ? 'posthaste-dead-letter-of'
+  order by e.sequence
 ), taken as (
   update {outbox} e
   set status      = case when e.attempts < $4::integer and not due.parked then 'processing' else 'dead' end,

@@ -32,6 +32,7 @@ select
       ('read events', has_table_privilege(outbox.oid, 'select')),
       ('delete events', has_table_privilege(outbox.oid, 'delete')),
       ('move events through their states', has_column_privilege(outbox.oid, 'status', 'update')),
+      ('enqueue dead letters', has_column_privilege(outbox.oid, 'headers', 'insert')),
       ('tell other relays of itself',
        (select bool_and(has_table_privilege(oid, act)) from table_of, unnest(array['select', 'insert', 'delete']) as t (act)
         where relname = $2 || '_relay')),

@@ -20,8 +20,13 @@ grant insert
 grant select (id, sequence, namespace, topic, dedupe_key) on {outbox} to {producer};
 grant execute on function {outbox:enqueue}, {outbox:existing} to {producer};
 
--- A relay moves events through their states and cleans. It cannot change what they say.
+-- A relay moves events through their states and cleans. It cannot change what they say. What it
+-- inserts are dead letters, which are copies of events.
 grant select, delete on {outbox} to {relay};
+grant insert
+  (namespace, topic, tenant_id, aggregate_type, aggregate_id, event_type,
+   headers, content_type, payload, payload_bytes, traceparent, tracestate)
+  on {outbox} to {relay};
 grant update
   (status, attempts, next_attempt_at, lease_owner, lease_until, lease_epoch, last_error, dead_at, dead_reason,
    delivered_at, updated_at)

@@ -1,20 +1,48 @@
 -- settle: end leases of events that were not delivered.
 -- $1 owners, $2 ids, $3 epochs, $4 verdicts (retry, dead, release, postpone), $5 delays in seconds,
--- $6 dead reasons, $7 errors.
-update {outbox} e
-set status          = case s.verdict when 'dead' then 'dead' else 'pending' end,
-    attempts        = case when s.verdict in ('release', 'postpone') then e.attempts - 1 else e.attempts end,
-    next_attempt_at = case when s.verdict in ('retry', 'postpone')
-                        then clock_timestamp() + make_interval(secs => s.delay)
-                        else e.next_attempt_at
-                      end,
-    dead_at         = case s.verdict when 'dead' then clock_timestamp() end,
-    dead_reason     = s.reason,
-    last_error      = coalesce(s.error, e.last_error),
-    lease_owner     = null,
-    lease_until     = null,
-    updated_at      = clock_timestamp()
-from unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::text[], $5::float8[], $6::text[], $7::text[])
-  as s (owner, id, epoch, verdict, delay, reason, error)
-where e.id = s.id and e.lease_owner = s.owner and e.lease_epoch = s.epoch
-returning e.id, e.lease_epoch
+-- $6 dead reasons, $7 errors, $8 topics for dead letters.
+with settled as (
+  update {outbox} e
+  set status          = case s.verdict when 'dead' then 'dead' else 'pending' end,
+      attempts        = case when s.verdict in ('release', 'postpone') then e.attempts - 1 else e.attempts end,
+      next_attempt_at = case when s.verdict in ('retry', 'postpone')
+                          then clock_timestamp() + make_interval(secs => s.delay)
+                          else e.next_attempt_at
+                        end,
+      dead_at         = case s.verdict when 'dead' then clock_timestamp() end,
+      dead_reason     = s.reason,
+      last_error      = coalesce(s.error, e.last_error),
+      lease_owner     = null,
+      lease_until     = null,
+      updated_at      = clock_timestamp()
+  from unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::text[], $5::float8[], $6::text[], $7::text[],
+              $8::text[])
+    as s (owner, id, epoch, verdict, delay, reason, error, letter)
+  where e.id = s.id and e.lease_owner = s.owner and e.lease_epoch = s.epoch
+  returning e.id, e.lease_epoch, s.reason, s.error, s.letter
+), letters as (
+  -- A copy of what dies, as an event of its own; but a letter that dies gets none.
+  insert into {outbox}
+    (namespace, topic, tenant_id, aggregate_type, aggregate_id, event_type, headers, content_type, payload,
+     payload_bytes, traceparent, tracestate)
+  select
+    e.namespace, settled.letter, e.tenant_id, e.aggregate_type, e.aggregate_id, e.event_type,
+    case jsonb_typeof(e.headers)
+      when 'object' then
+        (select coalesce(jsonb_object_agg(key, coalesce(value, 'null')), '{}') from jsonb_each_text(e.headers))
+      else '{}'
+    end || jsonb_strip_nulls(jsonb_build_object(
+      'posthaste-dead-letter-of', e.id,
+      'posthaste-dead-topic', nullif(btrim(regexp_replace(e.topic, '[^ -~]', '?', 'g')), ''),
+      'posthaste-dead-reason', settled.reason,
+      'posthaste-dead-error',
+        nullif(btrim(left(regexp_replace(settled.error collate "C", '[^ -~]', '?', 'g'), 512)), ''),
+      'posthaste-dead-attempts', e.attempts::text,
+      'posthaste-dead-created-at', to_char(e.created_at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))),
+    e.content_type, e.payload, e.payload_bytes, e.traceparent, e.tracestate
+  from settled join {outbox} e on e.id = settled.id
+  where settled.letter is not null and settled.reason is not null
+    and not e.headers ? 'posthaste-dead-letter-of'
+  order by e.sequence
+)
+select id, lease_epoch from settled

@@ -4,6 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use uuid::Uuid;
 
+use crate::header;
 use crate::message::{Message, NotBefore, Payload, TraceContext};
 
 macro_rules! columns {
@@ -73,11 +74,20 @@ columns! {
 }
 
 impl Row {
-    pub(crate) fn new(message: &Message, trace: Option<TraceContext>) -> Self {
-        let m = message.clone();
-        let (payload, payload_bytes) = match m.payload {
-            Payload::Json(text) => (Some(text), None),
-            Payload::Bytes(bytes) => (None, Some(bytes)),
+    /// With the payload as it was compressed, if it was.
+    pub(crate) fn new(
+        message: &Message,
+        trace: Option<TraceContext>,
+        compressed: Option<Vec<u8>>,
+    ) -> Self {
+        let mut m = message.clone();
+        if compressed.is_some() {
+            m.headers
+                .insert(header::CONTENT_ENCODING.to_owned(), header::ZSTD.to_owned());
+        }
+        let (payload, payload_bytes) = match (compressed, m.payload) {
+            (Some(bytes), _) | (None, Payload::Bytes(bytes)) => (None, Some(bytes)),
+            (None, Payload::Json(text)) => (Some(text), None),
         };
         let (delay, due) = match m.not_before {
             None => (0.0, None),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
+use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::Scope;
@@ -109,16 +110,8 @@ pub struct Content {
 impl Content {
     /// From what is stored, the headers being JSON of any kind.
     pub(super) fn new(content_type: String, headers: &[u8], payload: Bytes) -> Self {
-        use serde_json::Value;
-        let text = |value: Value| match value {
-            Value::String(text) => text,
-            other => other.to_string(),
-        };
         let headers = match serde_json::from_slice(headers) {
-            Ok(Value::Object(headers)) => headers
-                .into_iter()
-                .map(|(name, value)| (name, text(value)))
-                .collect(),
+            Ok(Value::Object(headers)) => texts(headers),
             Ok(other) => BTreeMap::from([(String::new(), text(other))]),
             Err(_) => BTreeMap::new(),
         };
@@ -127,6 +120,19 @@ impl Content {
             headers,
             payload,
         }
+    }
+}
+
+/// Headers that may be those of a malformed event, as texts.
+pub(super) fn texts(headers: Map<String, Value>) -> BTreeMap<String, String> {
+    let texts = headers.into_iter().map(|(name, value)| (name, text(value)));
+    texts.collect()
+}
+
+fn text(value: Value) -> String {
+    match value {
+        Value::String(text) => text,
+        other => other.to_string(),
     }
 }
 
@@ -175,9 +181,9 @@ pub struct Audit {
     pub at: SystemTime,
     /// Who.
     pub actor: String,
-    /// What: `redeliver` or `discard`.
+    /// What: `redeliver`, `discard` or `clean`.
     pub act: String,
-    /// To which event.
+    /// To which event. Nil: to no single one.
     pub event_id: Uuid,
     /// The topic of the event.
     pub topic: String,

@@ -222,12 +222,20 @@ impl Store for Memory {
                     row.next_attempt_at = now + *delay;
                     row.last_error = Some(storable(error));
                 }
-                Verdict::Dead { reason, error } => {
+                Verdict::Dead {
+                    reason,
+                    error,
+                    letter,
+                } => {
                     row.state = State::Dead {
                         at: now,
                         reason: *reason,
                     };
                     row.last_error = Some(storable(error));
+                    if let Some(topic) = letter {
+                        let sequence = row.sequence;
+                        contents.rows.send_letters(vec![sequence], topic, now);
+                    }
                 }
                 Verdict::Release => {
                     row.state = State::Pending;
@@ -424,6 +432,19 @@ impl Store for Memory {
         topics: TopicRule,
     ) -> Result<Vec<Receipt>, EnqueueError> {
         self.enqueue_into(&self.outbox.outbox.clone().topics(topics), messages)
+    }
+
+    async fn note(&self, what: &'static str, act: &Act) -> Result<(), StoreError> {
+        let at = self.now();
+        self.contents().audit.push(Audit {
+            at,
+            actor: storable(&act.actor),
+            act: what.to_owned(),
+            event_id: Uuid::nil(),
+            topic: String::new(),
+            why: storable(&act.why),
+        });
+        Ok(())
     }
 
     async fn examine(&self) -> Result<Vec<Finding>, StoreError> {

@@ -8,6 +8,7 @@ mod decode;
 mod examine;
 mod fault;
 mod home;
+mod letter;
 mod link;
 mod operate;
 mod presence;
@@ -67,6 +68,8 @@ struct Sql {
     ready: String,
     take: String,
     park: String,
+    dead: String,
+    letter: String,
     deliver: String,
     deliver_delete: String,
     settle: String,
@@ -113,6 +116,8 @@ impl Sqlite {
             ready: render(include_str!("../../sql/sqlite/ready.sql")),
             take: render(include_str!("../../sql/sqlite/take.sql")),
             park: render(include_str!("../../sql/sqlite/park.sql")),
+            dead: render(include_str!("../../sql/sqlite/dead.sql")),
+            letter: render(include_str!("../../sql/sqlite/letter.sql")),
             deliver: render(include_str!("../../sql/sqlite/deliver.sql")),
             deliver_delete: render(include_str!("../../sql/sqlite/deliver_delete.sql")),
             settle: render(include_str!("../../sql/sqlite/settle.sql")),
@@ -331,6 +336,12 @@ impl Store for Sqlite {
         let messages = messages.to_vec();
         let enqueued = self.write(move |outbox, link| Ok(outbox.add(link, &messages, topics)));
         enqueued.await.map_err(EnqueueError::database)?
+    }
+
+    async fn note(&self, what: &'static str, act: &Act) -> Result<(), StoreError> {
+        let act = act.clone();
+        self.write(move |outbox, link| outbox.write_down(link, what, &act))
+            .await
     }
 
     async fn examine(&self) -> Result<Vec<Finding>, StoreError> {

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use posthaste::store::{Claim, Filter, OnFailure, Ordering, Settlement, Store, Verdict};
-use posthaste::{DeadReason, Message, Status};
+use posthaste::{DeadReason, Event, Message, Status, header};
 use posthaste_testkit::outbox::Fresh;
 
 fn orderings() -> [Ordering; 2] {
@@ -116,6 +116,7 @@ async fn rows_that_are_no_events_are_set_aside() {
                 let verdict = Verdict::Dead {
                     reason: DeadReason::Malformed,
                     error: why.clone(),
+                    letter: Some("shop.dead-letters.v1".to_owned()),
                 };
                 Settlement {
                     lease: *lease,
@@ -137,6 +138,14 @@ async fn rows_that_are_no_events_are_set_aside() {
             (dead.len(), reasons),
             (odd.len(), BTreeSet::from(["malformed"]))
         );
+        // F10: what cannot be read as an event can be read as a letter.
+        let letters = store.claim(&claim).await.unwrap();
+        assert_eq!(
+            (letters.events.len(), letters.malformed.len()),
+            (odd.len(), 0)
+        );
+        let told = |event: &Event| event.headers[header::DEAD_REASON] == "malformed";
+        assert!(letters.events.iter().all(told), "{letters:?}");
     }
 }
 
@@ -146,15 +155,20 @@ async fn rows_without_an_attempt_left_are_dead() {
     let odd = [
         "(topic, payload, attempts) values ('t', '1', 2147483647)",
         "(topic, payload, attempts) values ('t', '1', 25)",
+        "(topic, payload, attempts, headers) values ('t', '1', 25, '[]')",
     ];
     for ordering in orderings() {
         let fresh = among_good_events(&odd).await;
         let claim = Claim {
             ordering,
+            dead_letters: Some("shop.dead-letters.v1".to_owned()),
             ..Claim::new(100)
         };
-        let claimed = fresh.store().await.claim(&claim).await.unwrap();
-        assert_eq!((claimed.events.len(), claimed.died.len()), (10, 2));
+        let store = fresh.store().await;
+        let claimed = store.claim(&claim).await.unwrap();
+        assert_eq!((claimed.events.len(), claimed.died.len()), (10, 3));
+        let letters = store.claim(&claim).await.unwrap();
+        assert_eq!((letters.events.len(), letters.malformed.len()), (3, 0));
     }
 }
 

@@ -10,6 +10,8 @@
 
 mod aggregate;
 mod bad_input;
+#[cfg(feature = "zstd")]
+mod compress;
 mod drivers;
 mod enqueue;
 mod enqueue_twice;

@@ -201,8 +201,15 @@ async fn a_relay_moves_events_and_changes_none() {
     let dead = Verdict::Dead {
         reason: DeadReason::Rejected,
         error: "x".to_owned(),
+        letter: None,
     };
-    let ends = [retry, dead, Verdict::Delivered { keep: true }];
+    let with_letter = Verdict::Dead {
+        reason: DeadReason::Rejected,
+        error: "x".to_owned(),
+        letter: Some("shop.dead-letters.v1".to_owned()),
+    };
+    let delivered = Verdict::Delivered { keep: true };
+    let ends = [retry, dead, with_letter, delivered];
     for verdict in ends {
         let claim = Claim {
             ordering: posthaste::store::Ordering::Key(Default::default()),
@@ -211,14 +218,14 @@ async fn a_relay_moves_events_and_changes_none() {
         let claimed = store.claim(&claim).await.unwrap().events;
         settle(claimed[0].lease, verdict).await;
     }
-    assert_eq!(store.stats().await.unwrap().dead, 1);
+    assert_eq!(store.stats().await.unwrap().dead, 2);
     let clean = |archive| Clean {
         retention: Duration::ZERO,
         dead_retention: Some(Duration::ZERO),
         archive,
         limit: 10,
     };
-    assert_eq!(store.clean(&clean(true)).await.unwrap(), 2);
+    assert_eq!(store.clean(&clean(true)).await.unwrap(), 3);
     assert_eq!(store.clean(&clean(false)).await.unwrap(), 0);
     assert_eq!(store.list(&Filter::default(), 10).await.unwrap().len(), 0);
     store.leave().await.unwrap();
@@ -227,7 +234,11 @@ async fn a_relay_moves_events_and_changes_none() {
         .refuses(
             role,
             &[
-                "insert into {outbox} (topic, payload) values ('t', '1')",
+                "insert into {outbox} (topic, payload, ordering_key) values ('t', '1', 'k')",
+                "insert into {outbox} (topic, payload, dedupe_key) values ('t', '1', 'k')",
+                "insert into {outbox} (id, topic, payload) values (gen_random_uuid(), 't', '1')",
+                "insert into {outbox} (topic, payload, created_at) values ('t', '1', 'yesterday')",
+                "insert into {outbox} (topic, payload, status, delivered_at) values ('t', '1', 'delivered', now())",
                 "update {outbox} set created_at = now()",
                 "update {outbox} set dedupe_key = null",
                 "update {outbox} set ordering_key = null",
@@ -295,6 +306,7 @@ async fn an_operator_brings_events_back_and_leaves_a_trace() {
     let dead = Verdict::Dead {
         reason: DeadReason::Rejected,
         error: "x".to_owned(),
+        letter: None,
     };
     let verdicts = [dead, Verdict::Delivered { keep: true }];
     let settlements: Vec<Settlement> = claimed

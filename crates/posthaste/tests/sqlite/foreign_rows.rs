@@ -2,7 +2,7 @@
 //! its neighbours.
 
 use posthaste::store::{Claim, Filter, OnFailure, Ordering, Settlement, Store, Verdict};
-use posthaste::{DeadReason, Message, Status};
+use posthaste::{DeadReason, Event, Lease, Message, Status, header};
 use posthaste_testkit::file::FreshFile;
 
 fn orderings() -> [Ordering; 2] {
@@ -111,18 +111,19 @@ async fn rows_that_are_no_events_are_set_aside() {
             (claimed.events.len(), claimed.malformed.len()),
             (10, odd.len())
         );
-        let settlements: Vec<Settlement> = claimed
-            .malformed
-            .into_iter()
-            .map(|(lease, error)| Settlement {
+        let set_aside = async |malformed: Vec<(Lease, String)>| {
+            let settlement = |(lease, error)| Settlement {
                 lease,
                 verdict: Verdict::Dead {
                     reason: DeadReason::Malformed,
                     error,
+                    letter: Some("shop.dead-letters.v1".to_owned()),
                 },
-            })
-            .collect();
-        assert_eq!(store.settle(&settlements).await.unwrap().applied, odd.len());
+            };
+            let settlements: Vec<Settlement> = malformed.into_iter().map(settlement).collect();
+            store.settle(&settlements).await.unwrap().applied
+        };
+        assert_eq!(set_aside(claimed.malformed).await, odd.len());
         let filter = Filter {
             status: vec![Status::Dead],
             ..Filter::default()
@@ -136,6 +137,16 @@ async fn rows_that_are_no_events_are_set_aside() {
         for record in dead {
             assert!(store.content(record.id).await.unwrap().is_some());
         }
+        // F10: all but two can be read as letters, and for those two there is nothing more to do.
+        let letters = store.claim(&claim).await.unwrap();
+        let told = |event: &Event| event.headers[header::DEAD_REASON] == "malformed";
+        assert!(letters.events.iter().all(told), "{letters:?}");
+        assert_eq!(
+            (letters.events.len(), letters.malformed.len()),
+            (odd.len() - 2, 2)
+        );
+        assert_eq!(set_aside(letters.malformed).await, 2);
+        assert_eq!(store.claim(&claim).await.unwrap().leases(), 0);
     }
 }
 

@@ -6,6 +6,8 @@
     reason = "these are tests"
 )]
 
+#[cfg(feature = "zstd")]
+mod compress;
 mod drivers;
 mod enqueue;
 mod foreign_rows;

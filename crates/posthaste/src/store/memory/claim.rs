@@ -51,6 +51,7 @@ pub(super) fn claim(rows: &mut Rows, claim: &Claim, relay: &Relay<'_>, now: Syst
         more: candidates.len() >= claim.limit as usize,
         ..Claimed::default()
     };
+    let mut dead = Vec::new();
     for Candidate {
         sequence, parked, ..
     } in candidates
@@ -67,6 +68,7 @@ pub(super) fn claim(rows: &mut Rows, claim: &Claim, relay: &Relay<'_>, now: Syst
             };
             row.state = State::Dead { at: now, reason };
             claimed.died.push((row.values.topic.clone(), reason));
+            dead.push(sequence);
         } else {
             row.attempts += 1;
             row.state = State::Processing {
@@ -75,6 +77,9 @@ pub(super) fn claim(rows: &mut Rows, claim: &Claim, relay: &Relay<'_>, now: Syst
             };
             claimed.events.push(row.event(relay, now));
         }
+    }
+    if let Some(topic) = &claim.dead_letters {
+        rows.send_letters(dead, topic, now);
     }
     if claim.ordering != Ordering::None {
         claimed.events.sort_by_key(|event| event.sequence);

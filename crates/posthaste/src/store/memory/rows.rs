@@ -9,7 +9,9 @@ use uuid::Uuid;
 use super::claim::Relay;
 use crate::enqueue::{Receipt, Row};
 use crate::event::{DeadReason, Event, Lease, Record, Status};
+use crate::header;
 use crate::message::TraceContext;
+use crate::store::letter::Death;
 use crate::store::{Clean, Content, Filter, Scope};
 
 /// One event.
@@ -159,6 +161,17 @@ impl Rows {
             acted.push((origin, receipt.id, topic));
         }
         acted
+    }
+
+    /// Enqueues a letter for each of these that has died, in their sequence.
+    pub(super) fn send_letters(&mut self, mut dead: Vec<i64>, topic: &str, now: SystemTime) {
+        dead.sort_unstable();
+        for sequence in dead {
+            let letter = self.rows.get(&sequence).and_then(|row| letter(row, topic));
+            if let Some(letter) = letter {
+                self.enqueue(letter, now);
+            }
+        }
     }
 
     /// Gives up what is not leased, delivered or given up already.
@@ -355,12 +368,35 @@ impl Stored {
     }
 }
 
+/// The letter of an event that has died, unless it is one itself.
+fn letter(row: &Stored, topic: &str) -> Option<Row> {
+    let death = Death {
+        id: row.values.id,
+        topic: &row.values.topic,
+        reason: row.dead_reason()?,
+        error: row.last_error.as_deref(),
+        attempts: row.attempts,
+        created_at: row.created_at,
+    };
+    let headers = death.letter(row.values.headers.as_bytes())?;
+    let mut letter = anew(row.values.clone(), headers);
+    letter.topic = topic.to_owned();
+    letter.ordering_key = None;
+    Some(letter)
+}
+
 /// The same event once more, under an id of its own and with a header naming the first.
-fn again(mut values: Row) -> Row {
-    let origin = std::mem::replace(&mut values.id, Uuid::new_v4());
+fn again(values: Row) -> Row {
     let mut headers = headers(&values);
-    headers.insert(crate::header::REDELIVERY_OF.to_owned(), origin.to_string());
-    values.headers = serde_json::to_string(&headers).expect("a map of strings is JSON");
+    headers.insert(header::REDELIVERY_OF.to_owned(), values.id.to_string());
+    let headers = serde_json::to_string(&headers).expect("a map of strings is JSON");
+    anew(values, headers)
+}
+
+/// A copy of an event, under an id of its own and with these headers.
+fn anew(mut values: Row, headers: String) -> Row {
+    values.id = Uuid::new_v4();
+    values.headers = headers;
     values.dedupe_key = None;
     values.delay = 0.0;
     values.due = None;

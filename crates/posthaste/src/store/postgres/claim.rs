@@ -63,6 +63,7 @@ impl Postgres {
             &from.0,
             &from.1,
             &gone,
+            &claim.dead_letters,
         ];
         let Ordering::Key(on_failure) = claim.ordering else {
             let rows = self.claim.query("claim", &self.sql.claim, &params).await?;

@@ -95,12 +95,19 @@ impl Postgres {
         let mut delays = Vec::new();
         let mut reasons = Vec::new();
         let mut errors = Vec::new();
+        let mut letters = Vec::new();
         for settlement in settlements.clone() {
+            let mut letter = None;
             let (verdict, delay, reason, error) = match &settlement.verdict {
                 Verdict::Retry { delay, error } => {
                     ("retry", delay.as_secs_f64(), None, Some(error))
                 }
-                Verdict::Dead { reason, error } => {
+                Verdict::Dead {
+                    reason,
+                    error,
+                    letter: topic,
+                } => {
+                    letter = topic.as_deref();
                     ("dead", 0.0, Some(reason.as_str()), Some(error))
                 }
                 Verdict::Postpone { delay } => ("postpone", delay.as_secs_f64(), None, None),
@@ -110,6 +117,7 @@ impl Postgres {
             delays.push(delay);
             reasons.push(reason);
             errors.push(error.map(|text| storable(text)));
+            letters.push(letter);
         }
         let rows = self
             .settle
@@ -124,6 +132,7 @@ impl Postgres {
                     &delays,
                     &reasons,
                     &errors,
+                    &letters,
                 ],
             )
             .await?;

@@ -154,11 +154,13 @@ impl Outbox {
         let (go, park) = (list(&found.go), list(&found.park));
         let lease = decode::length(claim.lease);
         let (parked, taken) = link.write_lazily(|connection| {
-            let parked: Vec<String> = match found.park.is_empty() {
+            let parked: Vec<(String, Uuid)> = match found.park.is_empty() {
                 true => Vec::new(),
                 false => connection
                     .prepare_cached(&self.sql.park)?
-                    .query_map(params![now, park, gone], |row| decode::shown(row, 0))?
+                    .query_map(params![now, park, gone], |row| {
+                        Ok((decode::shown(row, 0)?, decode::id(row, 1)?))
+                    })?
                     .collect::<Result<_, _>>()?,
             };
             let max_attempts = claim.max_attempts.min(i32::MAX.unsigned_abs());
@@ -167,6 +169,15 @@ impl Outbox {
                 .prepare_cached(&self.sql.take)?
                 .query_map(values, |row| decode::taken(row, &self.table, owner, now))?
                 .collect::<Result<_, _>>()?;
+            if let Some(topic) = &claim.dead_letters {
+                let died = taken.iter().filter_map(|taken| match taken.got {
+                    Got::Died(id, ..) => Some(id),
+                    Got::Event(_) | Got::Malformed(..) => None,
+                });
+                for id in died.chain(parked.iter().map(|(_, id)| *id)) {
+                    self.send_letter(connection, id, topic)?;
+                }
+            }
             Ok((parked, taken))
         })?;
         Ok(claimed(parked, taken, claim.ordering))
@@ -205,9 +216,11 @@ fn place(row: &Row<'_>, at: usize, sequence: usize) -> rusqlite::Result<Option<C
     }
 }
 
-fn claimed(parked: Vec<String>, mut taken: Vec<Taken>, ordering: Ordering) -> Claimed {
+fn claimed(parked: Vec<(String, Uuid)>, mut taken: Vec<Taken>, ordering: Ordering) -> Claimed {
     let mut claimed = Claimed::default();
-    let died = parked.into_iter().map(|topic| (topic, DeadReason::Parked));
+    let died = parked
+        .into_iter()
+        .map(|(topic, _)| (topic, DeadReason::Parked));
     claimed.died.extend(died);
     match ordering {
         Ordering::None => taken.sort_unstable_by_key(|taken| taken.place),
@@ -218,7 +231,7 @@ fn claimed(parked: Vec<String>, mut taken: Vec<Taken>, ordering: Ordering) -> Cl
     for Taken { place, key, got } in taken {
         match got {
             Got::Event(event) => claimed.events.push(*event),
-            Got::Died(topic, reason) => claimed.died.push((topic, reason)),
+            Got::Died(_, topic, reason) => claimed.died.push((topic, reason)),
             Got::Malformed(lease, why) => {
                 claimed.malformed.push((lease, why));
                 // The first of its key comes first.

@@ -12,6 +12,7 @@ use uuid::Uuid;
 use crate::event::{DeadReason, Event, Lease, Record, Status};
 use crate::message::TraceContext;
 use crate::store::cursors::Cursor;
+use crate::store::letter::Death;
 use crate::store::{Audit, Content};
 use crate::table::Table;
 
@@ -56,7 +57,7 @@ pub(super) struct Taken {
 pub(super) enum Got {
     Event(Box<Event>),
     Malformed(Lease, String),
-    Died(String, DeadReason),
+    Died(Uuid, String, DeadReason),
 }
 
 /// Where the columns of `take.sql` are. By number, as there are many rows.
@@ -97,7 +98,7 @@ pub(super) fn taken(
         epoch: row.get(column::LEASE_EPOCH)?,
     };
     let got = match reason(maybe_shown(row, column::DEAD_REASON)?) {
-        Some(reason) => Got::Died(shown(row, column::TOPIC)?, reason),
+        Some(reason) => Got::Died(lease.id, shown(row, column::TOPIC)?, reason),
         None => match event(row, table, lease, now) {
             Ok(event) => Got::Event(Box::new(event)),
             Err(why) => Got::Malformed(lease, why),
@@ -199,6 +200,20 @@ pub(super) fn record(row: &Row<'_>) -> rusqlite::Result<Record> {
 pub(super) fn content(row: &Row<'_>) -> rusqlite::Result<Content> {
     let payload = payload(row, 2, 3)?;
     Ok(Content::new(shown(row, 0)?, bytes(row, 1)?, payload))
+}
+
+/// One row of `dead.sql`: the headers of its letter, if it gets one.
+pub(super) fn letter(row: &Row<'_>, id: Uuid) -> rusqlite::Result<Option<String>> {
+    let (topic, error) = (shown(row, 1)?, maybe_shown(row, 3)?);
+    let death = Death {
+        id,
+        topic: &topic,
+        reason: reason(maybe_shown(row, 2)?).expect("the table checks that the dead have one"),
+        error: error.as_deref(),
+        attempts: row.get(4)?,
+        created_at: system_time(row.get(5)?),
+    };
+    Ok(death.letter(bytes(row, 0)?))
 }
 
 /// One row of `audit.sql`.

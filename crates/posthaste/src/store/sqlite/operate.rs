@@ -208,6 +208,17 @@ impl Outbox {
         enqueued
     }
 
+    /// Writes down what an operator did to no single event.
+    pub(super) fn write_down(
+        &self,
+        link: &mut Link,
+        what: &str,
+        act: &Act,
+    ) -> Result<(), StoreError> {
+        let now = decode::now();
+        link.write(|connection| self.note(connection, now, act, what, Uuid::nil(), "", &act.why))
+    }
+
     /// Writes down what an operator did.
     #[allow(
         clippy::too_many_arguments,

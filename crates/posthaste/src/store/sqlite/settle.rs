@@ -24,6 +24,7 @@ impl Outbox {
             let mut lost = Vec::new();
             for Settlement { lease, verdict } in settlements {
                 let (id, owner) = (lease.id.to_string(), lease.owner.to_string());
+                let mut letter = None;
                 let (name, delay, reason, error) = match verdict {
                     Verdict::Delivered { keep } => {
                         let touched = match keep {
@@ -36,7 +37,12 @@ impl Outbox {
                         continue;
                     }
                     Verdict::Retry { delay, error } => ("retry", *delay, None, Some(error)),
-                    Verdict::Dead { reason, error } => {
+                    Verdict::Dead {
+                        reason,
+                        error,
+                        letter: topic,
+                    } => {
+                        letter = topic.as_deref();
                         let reason = Some(reason.as_str());
                         ("dead", Duration::ZERO, reason, Some(error))
                     }
@@ -45,8 +51,10 @@ impl Outbox {
                 };
                 let (delay, error) = (decode::length(delay), error.map(|text| storable(text)));
                 let values = params![now, id, owner, lease.epoch, name, delay, reason, error];
-                if settle.execute(values)? == 0 {
-                    lost.push(*lease);
+                match (settle.execute(values)?, letter) {
+                    (0, _) => lost.push(*lease),
+                    (_, Some(topic)) => self.send_letter(connection, lease.id, topic)?,
+                    (_, None) => {}
                 }
             }
             Ok(lost)

@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 const DAY: i64 = 86_400;
 
 /// In UTC, with microseconds, which is what databases keep: `2026-03-01T12:00:00.000000Z`.
-pub(super) fn rfc3339(time: SystemTime) -> String {
+pub fn rfc3339(time: SystemTime) -> String {
     let micros = match time.duration_since(UNIX_EPOCH) {
         Ok(after) => i64::try_from(after.as_micros()).unwrap_or(i64::MAX),
         Err(before) => i64::try_from(before.duration().as_micros()).map_or(i64::MIN, |n| -n),
