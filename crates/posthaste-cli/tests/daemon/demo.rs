@@ -130,3 +130,12 @@ fn a_file_that_was_given_is_kept_and_the_hint_works() {
         .ask(&["demo", "--for", "2s", "--file", "my shop.db"])
         .done();
 }
+
+#[test]
+fn whoever_stops_reading_does_not_break_it() {
+    let mut command = Place::sqlite().posthaste(&["demo", "--for", "2s"]);
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let output = command.stdout(writer).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+}
