@@ -22,7 +22,7 @@ fn messages(count: usize) -> Vec<Message> {
 
 async fn with_status(store: &impl Store, status: Status) -> Vec<Record> {
     let filter = Filter {
-        status: Some(status),
+        status: vec![status],
         ..Filter::default()
     };
     store.list(&filter, 100_000).await.unwrap()
