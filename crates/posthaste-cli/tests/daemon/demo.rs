@@ -133,7 +133,8 @@ fn a_file_that_was_given_is_kept_and_the_hint_works() {
 
 #[test]
 fn whoever_stops_reading_does_not_break_it() {
-    let mut command = Place::sqlite().posthaste(&["demo", "--for", "2s"]);
+    let place = Place::sqlite();
+    let mut command = place.posthaste(&["demo", "--for", "2s"]);
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     let output = command.stdout(writer).output().unwrap();
