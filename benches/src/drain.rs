@@ -5,8 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering as Memory};
 use std::time::{Duration, Instant};
 
 use posthaste::Table;
-use posthaste::store::postgres::Postgres;
-use posthaste::store::{OnFailure, Ordering};
+use posthaste::store::{OnFailure, Ordering, connect as open};
 use posthaste_relay::sink::{self, Outcome};
 use posthaste_relay::{Cleaning, Relay};
 use serde_json::json;
@@ -30,7 +29,7 @@ pub(crate) enum After {
 }
 
 impl After {
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Kept => "kept",
             Self::Deleted => "deleted",
@@ -193,11 +192,11 @@ async fn drain_in(
     ordering: Ordering,
     batch: u32,
 ) -> Result<Duration> {
-    let store = Postgres::connect(url, table).await?;
+    let store = open(url, table).await?;
     let delivered = Arc::new(AtomicU64::new(0));
     let count = delivered.clone();
     let (all, done) = tokio::sync::watch::channel(false);
-    let relay = Relay::builder(store)
+    let relay = Relay::builder_on(store)
         .destination(
             "nowhere",
             sink::from_fn(move |_| {

@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use serde_json::json;
+use uuid::Uuid;
 
 use crate::Result;
 use crate::bed::{Bed, message};
 use crate::relay_process::{RelayProcess, now};
 
-const PER_SECOND: u64 = 100;
+pub(crate) const PER_SECOND: u64 = 100;
 
 pub(crate) async fn run(bed: &Bed) -> Result {
     let seconds = if bed.quick { 8 } else { 30 };
@@ -29,8 +30,19 @@ pub(crate) async fn run(bed: &Bed) -> Result {
         committed.insert(receipt.id, now());
     }
     tokio::time::sleep(Duration::from_secs(1)).await;
+    tell(bed, "latency", committed, relay.stop().await?)?;
+    fresh.drop().await
+}
+
+/// Prints how long events took from their commit to their delivery.
+pub(crate) fn tell(
+    bed: &Bed,
+    scenario: &str,
+    mut committed: HashMap<Uuid, u128>,
+    delivered: Vec<(Uuid, u128)>,
+) -> Result {
     let mut waits: Vec<f64> = Vec::new();
-    for (id, delivered) in relay.stop().await? {
+    for (id, delivered) in delivered {
         let committed = committed
             .remove(&id)
             .ok_or("a delivery that was never committed")?;
@@ -44,12 +56,12 @@ pub(crate) async fn run(bed: &Bed) -> Result {
     for (name, share) in [("p50", 0.50), ("p99", 0.99), ("max", 1.0)] {
         let place = ((waits.len() as f64 * share).ceil() as usize).clamp(1, waits.len()) - 1;
         bed.tell(
-            &format!("latency {name}"),
+            &format!("{scenario} {name}"),
             waits[place],
             "ms",
             None,
             json!({"events_per_second": PER_SECOND, "events": waits.len(), "notify": false}),
         );
     }
-    fresh.drop().await
+    Ok(())
 }

@@ -10,6 +10,7 @@ mod drain;
 mod enqueue;
 mod latency;
 mod relay_process;
+mod sqlite;
 mod steady;
 mod vacuum;
 
@@ -19,9 +20,23 @@ use bed::Bed;
 
 type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-const SCENARIOS: [&str; 12] = [
-    "enqueue", "bulk", "drain", "batches", "ordered", "scale", "latency", "steady", "idle",
-    "memory", "cost", "vacuum",
+const SCENARIOS: [&str; 16] = [
+    "enqueue",
+    "bulk",
+    "drain",
+    "batches",
+    "ordered",
+    "scale",
+    "latency",
+    "steady",
+    "idle",
+    "memory",
+    "cost",
+    "vacuum",
+    "enqueue_sqlite",
+    "drain_sqlite",
+    "latency_sqlite",
+    "idle_sqlite",
 ];
 
 fn main() -> ExitCode {
@@ -80,6 +95,10 @@ async fn run(arguments: &[String]) -> Result {
             "memory" => cost::memory(&bed).await?,
             "cost" => cost::per_event(&bed).await?,
             "vacuum" => vacuum::run(&bed).await?,
+            "enqueue_sqlite" => sqlite::enqueue(&bed).await?,
+            "drain_sqlite" => sqlite::drain(&bed).await?,
+            "latency_sqlite" => sqlite::latency(&bed).await?,
+            "idle_sqlite" => sqlite::idle(&bed).await?,
             _ => unreachable!("listed above"),
         }
     }

@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use posthaste::Table;
-use posthaste::store::postgres::Postgres;
 use posthaste_relay::sink::{self, Outcome};
 use posthaste_relay::{Cleaning, Relay};
 use serde_json::{Value, json};
@@ -23,8 +22,8 @@ pub(crate) async fn run(arguments: &[String]) -> Result {
     };
     let ledger: Arc<Mutex<Vec<(Uuid, u128)>>> = Arc::default();
     let book = ledger.clone();
-    let store = Postgres::connect(url, Table::parse(table)?).await?;
-    let relay = Relay::builder(store)
+    let store = posthaste::store::connect(url, Table::parse(table)?).await?;
+    let relay = Relay::builder_on(store)
         .destination(
             "ledger",
             sink::from_fn(move |event| {

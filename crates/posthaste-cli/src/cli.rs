@@ -160,12 +160,12 @@ mod tests {
         let document = std::fs::read_to_string(path).expect("docs/cli.md");
         let (written, found) = document.split_once(MARK).expect("the mark in docs/cli.md");
         let expected = format!("\n{}", reference());
-        if std::env::var_os("UPDATE_DOCS").is_some() {
+        if std::env::var_os("POSTHASTE_TEST_UPDATE").is_some() {
             std::fs::write(path, format!("{written}{MARK}{expected}")).expect("docs/cli.md");
         } else {
             assert_eq!(
                 found, expected,
-                "run the test with UPDATE_DOCS=1 to write it anew"
+                "run the test with POSTHASTE_TEST_UPDATE=1 to write it anew"
             );
         }
     }

@@ -21,16 +21,17 @@ mod values;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use posthaste::Table;
-use posthaste_relay::Settings;
+use posthaste_relay::sink::Sink;
+use posthaste_relay::{Matcher, Settings};
 
 pub(crate) use address::without_password;
 pub(crate) use explain::{explain, explain_key, settings_as_json};
 pub(crate) use problem::Problems;
 pub(crate) use reference::reference;
 pub(crate) use schema::schema;
-pub(crate) use sinks::Sink;
 
 use problem::{Place, Problem, Source};
 use values::Values;
@@ -74,21 +75,59 @@ pub(crate) struct Outbox {
     pub(crate) routes: Vec<Route>,
 }
 
-/// Which events go where. The first match wins.
+/// Which events go where: those that match in all that is given. The first match wins.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Route {
     /// A pattern: `*` stands for anything.
     pub(crate) topic: String,
+    /// A pattern.
+    pub(crate) namespace: Option<String>,
+    pub(crate) tenant: Option<uuid::Uuid>,
+    /// A pattern.
+    pub(crate) aggregate_type: Option<String>,
     /// The name of a sink.
     pub(crate) sink: String,
 }
 
 /// A sink, and what a relay has to know about it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone)]
 pub(crate) struct Destination {
-    pub(crate) sink: Sink,
+    pub(crate) sink: Arc<dyn Sink>,
     /// How many deliveries at the same time. `None`: as many as are in flight.
     pub(crate) concurrency: Option<usize>,
+}
+
+impl Route {
+    /// Every event, to nowhere yet.
+    pub(crate) fn everything() -> Self {
+        Self {
+            topic: "*".to_owned(),
+            namespace: None,
+            tenant: None,
+            aggregate_type: None,
+            sink: String::new(),
+        }
+    }
+
+    /// What the relay's builder takes.
+    pub(crate) fn matcher(&self) -> Matcher {
+        let mut matcher = Matcher::from(&self.topic);
+        if let Some(pattern) = &self.namespace {
+            matcher = matcher.namespace(pattern);
+        }
+        if let Some(tenant) = self.tenant {
+            matcher = matcher.tenant(tenant);
+        }
+        if let Some(pattern) = &self.aggregate_type {
+            matcher = matcher.aggregate_type(pattern);
+        }
+        matcher
+    }
+
+    /// Whether the topic alone decides.
+    pub(crate) fn is_by_topic(&self) -> bool {
+        self.namespace.is_none() && self.tenant.is_none() && self.aggregate_type.is_none()
+    }
 }
 
 /// The environment of this process. What is not text is told as it can be.
@@ -265,6 +304,14 @@ impl Outbox {
             notify: false,
             routes: Vec::new(),
         }
+    }
+}
+
+impl std::fmt::Debug for Destination {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Destination")
+            .field("concurrency", &self.concurrency)
+            .finish_non_exhaustive()
     }
 }
 

@@ -15,11 +15,16 @@ use crate::output::colours;
 /// Warnings go to standard error. A command that was told database and table works without any.
 pub(crate) fn load(place: &Place) -> Result<Config, Failure> {
     let path = path(place);
-    let unneeded = place.database.is_some() && place.table.is_some();
-    if path.is_none() && unneeded && !config::has_variables(std::env::vars()) {
-        return Ok(Config::empty());
+    if path.is_none() && !config::has_variables(config::environment()) {
+        return match (&place.database, &place.table) {
+            (Some(_), Some(_)) => Ok(Config::empty()),
+            _ => Err(Failure::usage(
+                "there is no posthaste.toml here: write one, name one with --config, or give --database and --table",
+            )),
+        };
     }
-    let config = Config::load(path.as_deref(), std::env::vars()).map_err(Failure::Configuration)?;
+    let config =
+        Config::load(path.as_deref(), config::environment()).map_err(Failure::Configuration)?;
     eprint!("{}", config.warnings.render(colours()));
     Ok(config)
 }

@@ -6,37 +6,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use posthaste::Store;
-use posthaste_relay::sink::{self, Sink};
 use posthaste_relay::{Relay, SettingsError};
 
+use crate::config::{self, Destination};
 use crate::failure::Failure;
-use crate::{config, place};
+use crate::place;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// The destinations of the configuration, by name. Outboxes share them.
-/// Each with how many deliveries of one outbox it gets at the same time.
-pub(crate) type Sinks = BTreeMap<String, (Arc<dyn Sink>, Option<usize>)>;
-
-/// Makes every destination.
-pub(crate) fn sinks(config: &config::Config) -> Sinks {
-    let make = |sink: &config::Sink| -> Arc<dyn Sink> {
-        match sink {
-            config::Sink::Stdout => Arc::new(sink::stdout()),
-        }
-    };
-    let made = config.sinks.iter().map(|(name, destination)| {
-        let sink = make(&destination.sink);
-        (name.clone(), (sink, destination.concurrency))
-    });
-    made.collect()
-}
-
 /// Relays one outbox until the future is ready.
 pub(crate) async fn serve(
     outbox: config::Outbox,
-    sinks: Sinks,
+    sinks: Arc<BTreeMap<String, Destination>>,
     until: impl Future<Output = ()>,
 ) -> Result<(), Failure> {
     let mut until = std::pin::pin!(until);
@@ -90,21 +72,21 @@ async fn open(outbox: &config::Outbox) -> Result<Arc<dyn Store>, Failure> {
 fn relay(
     outbox: &config::Outbox,
     store: Arc<dyn Store>,
-    sinks: &Sinks,
+    sinks: &BTreeMap<String, Destination>,
 ) -> Result<Relay, SettingsError> {
     let mut builder = Relay::builder_on(store).settings(outbox.settings.clone());
     let mut added = Vec::new();
     for route in &outbox.routes {
-        if let Some((sink, concurrency)) = sinks.get(&route.sink)
+        if let Some(destination) = sinks.get(&route.sink)
             && !added.contains(&&route.sink)
         {
-            builder = builder.destination(&route.sink, sink.clone());
-            if let Some(deliveries) = concurrency {
-                builder = builder.concurrency(*deliveries);
+            builder = builder.destination(&route.sink, destination.sink.clone());
+            if let Some(deliveries) = destination.concurrency {
+                builder = builder.concurrency(deliveries);
             }
             added.push(&route.sink);
         }
-        builder = builder.route(&route.topic, &route.sink);
+        builder = builder.route(route.matcher(), &route.sink);
     }
     builder.build()
 }

@@ -40,30 +40,71 @@ pub(crate) struct SweepArgs {
     /// Do not ask
     #[arg(long, short)]
     yes: bool,
-    /// Why, for the audit log
-    #[arg(long, value_name = "TEXT", default_value = "by hand")]
-    why: String,
-    /// Who, for the audit log [default: the user and the machine]
-    #[arg(long = "as", value_name = "NAME")]
-    actor: Option<String>,
+    #[command(flatten)]
+    act: ActArgs,
     #[command(flatten)]
     filter: FilterArgs,
 }
 
+/// What goes to the audit log.
+#[derive(Debug, Args)]
+pub(crate) struct ActArgs {
+    /// Why, for the audit log
+    #[arg(long, value_name = "TEXT", default_value = "by hand")]
+    pub(crate) why: String,
+    /// Who, for the audit log [default: the user and the machine]
+    #[arg(long = "as", value_name = "NAME")]
+    actor: Option<String>,
+}
+
+impl ActArgs {
+    pub(crate) fn act(&self) -> Act {
+        Act {
+            actor: self.actor.clone().unwrap_or_else(operator),
+            why: self.why.clone(),
+        }
+    }
+}
+
 /// What to do to events.
 pub(crate) struct Deed {
-    /// As in the audit log: `redeliver`.
-    pub(crate) name: &'static str,
-    /// As a question begins: `Redeliver`.
-    pub(crate) verb: &'static str,
-    /// As an answer begins: `redelivered`.
-    pub(crate) done: &'static str,
+    pub(crate) kind: Kind,
     /// Which events it can be done to.
     pub(crate) status: Vec<Status>,
     /// Why it cannot be done to others.
     pub(crate) others: &'static str,
-    /// Whether it can be done to what an operator gave up, if that is named.
-    pub(crate) to_discarded: bool,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Kind {
+    Redeliver,
+    Discard,
+}
+
+impl Kind {
+    /// As in the audit log.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Redeliver => "redeliver",
+            Self::Discard => "discard",
+        }
+    }
+
+    /// As a question begins.
+    fn verb(self) -> &'static str {
+        match self {
+            Self::Redeliver => "Redeliver",
+            Self::Discard => "Discard",
+        }
+    }
+
+    /// As an answer begins.
+    fn done(self) -> &'static str {
+        match self {
+            Self::Redeliver => "redelivered",
+            Self::Discard => "discarded",
+        }
+    }
 }
 
 /// The answer in JSON.
@@ -82,37 +123,21 @@ struct Answer<'r> {
 }
 
 /// Does it.
-pub(crate) async fn sweep<F>(
-    place: &Place,
-    args: &SweepArgs,
-    deed: &Deed,
-    act: impl Fn(Arc<dyn Store>, Vec<Uuid>, Act) -> F,
-) -> Result<(), Failure>
-where
-    F: Future<Output = Result<Vec<Uuid>, StoreError>>,
-{
-    let mut filter = args.filter.with_status(&deed.status);
-    filter.ids.extend(&args.named);
-    filter.ids.sort();
-    filter.ids.dedup();
-    if filter.is_everything() && !args.all {
-        return Err(Failure::usage(format!(
-            "nothing says which events to {}: name their ids, narrow them down (--topic, --error, --older-than …), or add --all",
-            deed.name
-        )));
-    }
-    let named = filter.ids.len();
+pub(crate) async fn sweep(place: &Place, args: &SweepArgs, deed: &Deed) -> Result<(), Failure> {
+    let selection = Selection::new(args, deed)?;
     let store = place::open(place).await?;
-    let discarded =
-        deed.to_discarded && (named > 0 || filter.reason == Some(DeadReason::Discarded));
-    let (found, sample) = find(&*store, filter, args.limit, discarded).await?;
+    let (found, sample) = selection.find(&*store, args.limit).await?;
+    let cut = args.limit == Some(found.len());
     let mut answer = Answer {
         table: store.table().to_string(),
-        act: deed.name,
+        act: deed.kind.name(),
         dry_run: args.dry_run,
         found: found.len(),
         done: 0,
-        not_eligible: named.saturating_sub(found.len()),
+        not_eligible: match cut {
+            true => 0,
+            false => selection.filter.ids.len().saturating_sub(found.len()),
+        },
         sample: Vec::new(),
     };
     let output = Output::new(place.json);
@@ -120,31 +145,23 @@ where
         return tell_plan(&output, &store, &mut answer, &sample, deed);
     }
     if !found.is_empty() {
-        let events = events(found.len());
-        let question = format!("{} {events} of {}?", deed.verb, answer.table);
+        let (verb, events) = (deed.kind.verb(), events(found.len()));
         if !args.yes {
             show_sample(&sample, found.len())?;
         }
-        confirm(&question, args.yes)?;
-        let bar = progress::bar(found.len() as u64, deed.verb);
-        for ids in found.chunks(BATCH) {
-            let entry = Act {
-                actor: args.actor.clone().unwrap_or_else(operator),
-                why: args.why.clone(),
-            };
-            let acted = act(store.clone(), ids.to_vec(), entry).await;
-            let acted = acted.inspect_err(|_| {
-                bar.finish_and_clear();
-                eprintln!(
-                    "{} {}, then it failed",
-                    deed.done,
-                    self::events(answer.done)
-                );
-            })?;
-            answer.done += acted.len();
-            bar.inc(ids.len() as u64);
+        confirm(&format!("{verb} {events} of {}?", answer.table), args.yes)?;
+        let act = args.act.act();
+        let worked = selection
+            .work(&*store, &found, deed.kind, &act, &mut answer.done)
+            .await;
+        if worked.is_err() {
+            eprintln!(
+                "{} {}, then it failed",
+                deed.kind.done(),
+                self::events(answer.done)
+            );
         }
-        bar.finish_and_clear();
+        worked?;
         answer.not_eligible += found.len() - answer.done;
     }
     match output.json {
@@ -153,35 +170,95 @@ where
     }
 }
 
-/// The ids of what the filter is about, and the first few as they are.
-async fn find(
-    store: &dyn Store,
-    mut filter: Filter,
-    limit: Option<usize>,
+/// Which events are meant.
+struct Selection {
+    filter: Filter,
+    /// Whether those that an operator gave up are among them.
     discarded: bool,
-) -> Result<(Vec<Uuid>, Vec<Record>), Failure> {
-    let mut found = Vec::new();
-    let mut sample = Vec::new();
-    let limit = limit.unwrap_or(usize::MAX);
-    let size = u32::try_from(limit.max(1000)).map_or(PAGE, |limit| limit.min(PAGE));
-    loop {
-        let page = store.list(&filter, size).await?;
-        let Some(last) = page.last() else { break };
-        filter.after = Some(last.sequence);
+}
+
+impl Selection {
+    fn new(args: &SweepArgs, deed: &Deed) -> Result<Self, Failure> {
+        let mut filter = args.filter.with_status(&deed.status);
+        filter.ids.extend(&args.named);
+        filter.ids.sort();
+        filter.ids.dedup();
+        if filter.is_everything() && !args.all {
+            return Err(Failure::usage(format!(
+                "nothing says which events to {}: name their ids, narrow them down (--topic, --error, --older-than …), or add --all",
+                deed.kind.name()
+            )));
+        }
         // What an operator gave up stays so, unless it is named.
-        let meant =
-            |record: &Record| discarded || record.dead_reason != Some(DeadReason::Discarded);
-        for record in page.into_iter().filter(meant) {
-            if found.len() == limit {
-                return Ok((found, sample));
-            }
-            found.push(record.id);
-            if sample.len() < SAMPLE {
-                sample.push(record);
+        let named = !filter.ids.is_empty() || filter.reason == Some(DeadReason::Discarded);
+        Ok(Self {
+            discarded: named && deed.kind == Kind::Redeliver,
+            filter,
+        })
+    }
+
+    fn means(&self, record: &Record) -> bool {
+        self.discarded || record.dead_reason != Some(DeadReason::Discarded)
+    }
+
+    /// The ids of those that are meant, and the first few as they are.
+    async fn find(
+        &self,
+        store: &dyn Store,
+        limit: Option<usize>,
+    ) -> Result<(Vec<Uuid>, Vec<Record>), Failure> {
+        let mut found = Vec::new();
+        let mut sample = Vec::new();
+        let mut filter = self.filter.clone();
+        let limit = limit.unwrap_or(usize::MAX);
+        let size = u32::try_from(limit.max(1000)).map_or(PAGE, |limit| limit.min(PAGE));
+        loop {
+            let page = store.list(&filter, size).await?;
+            let Some(last) = page.last() else { break };
+            filter.after = Some(last.sequence);
+            for record in page.into_iter().filter(|record| self.means(record)) {
+                if found.len() == limit {
+                    return Ok((found, sample));
+                }
+                found.push(record.id);
+                if sample.len() < SAMPLE {
+                    sample.push(record);
+                }
             }
         }
+        Ok((found, sample))
     }
-    Ok((found, sample))
+
+    /// Acts on those that were found and are still meant, and counts them.
+    async fn work(
+        &self,
+        store: &dyn Store,
+        found: &[Uuid],
+        kind: Kind,
+        act: &Act,
+        done: &mut usize,
+    ) -> Result<(), StoreError> {
+        let bar = progress::bar(found.len() as u64, kind.verb());
+        for ids in found.chunks(BATCH) {
+            // The question may have stood for long: what somebody else redelivered, and was
+            // delivered since, is not to be sent once more.
+            let filter = Filter {
+                ids: ids.to_vec(),
+                ..self.filter.clone()
+            };
+            let still = store.list(&filter, BATCH as u32).await?;
+            let still = still.iter().filter(|record| self.means(record));
+            let still: Vec<Uuid> = still.map(|record| record.id).collect();
+            let acted = match kind {
+                Kind::Redeliver => store.redeliver(&still, act).await?,
+                Kind::Discard => store.discard(&still, act).await?,
+            };
+            *done += acted.len();
+            bar.inc(ids.len() as u64);
+        }
+        bar.finish_and_clear();
+        Ok(())
+    }
 }
 
 fn tell_plan<'r>(
@@ -205,7 +282,7 @@ fn tell_plan<'r>(
     }
     let mut line = format!(
         "would be {}: {} of {}",
-        deed.done,
+        deed.kind.done(),
         events(answer.found),
         answer.table
     );
@@ -229,7 +306,12 @@ fn show_sample(sample: &[Record], found: usize) -> Result<(), Failure> {
 }
 
 fn told(answer: &Answer<'_>, deed: &Deed) -> String {
-    let line = format!("{} {} of {}", deed.done, events(answer.done), answer.table);
+    let line = format!(
+        "{} {} of {}",
+        deed.kind.done(),
+        events(answer.done),
+        answer.table
+    );
     line + &others(answer, deed)
 }
 

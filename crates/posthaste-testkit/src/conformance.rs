@@ -125,6 +125,7 @@ macro_rules! conformance {
                 a_cleaned_dedupe_key_is_free_again
             }
             act {
+                what_concerns_no_single_event_is_written_down_too
                 a_dead_event_comes_back_with_all_its_attempts
                 a_delivered_event_is_sent_again_as_a_new_one
                 live_and_unknown_events_are_not_redelivered

@@ -100,6 +100,9 @@ pub trait Store: Send + Sync + 'static {
     /// under a new id. Each is written to the audit log. Gives back the ids that will be delivered.
     async fn redeliver(&self, ids: &[Uuid], act: &Act) -> Result<Vec<Uuid>, StoreError>;
 
+    /// Gives up live events for good. Each is written to the audit log. Gives back those given up.
+    async fn discard(&self, ids: &[Uuid], act: &Act) -> Result<Vec<Uuid>, StoreError>;
+
     /// Enqueues messages in a transaction of their own, all or none, for tools that have no data
     /// to commit with them. A service has: it uses [`Outbox`](crate::Outbox).
     async fn enqueue(
@@ -108,8 +111,8 @@ pub trait Store: Send + Sync + 'static {
         topics: TopicRule,
     ) -> Result<Vec<Receipt>, EnqueueError>;
 
-    /// Gives up live events for good. Each is written to the audit log. Gives back those given up.
-    async fn discard(&self, ids: &[Uuid], act: &Act) -> Result<Vec<Uuid>, StoreError>;
+    /// Writes to the audit log what an operator did to no single event, such as to clean up.
+    async fn note(&self, what: &'static str, act: &Act) -> Result<(), StoreError>;
 
     /// Looks for what may trouble a relay here: its rights, the server's settings, clocks, space.
     async fn examine(&self) -> Result<Vec<Finding>, StoreError>;
@@ -357,11 +360,6 @@ pub(crate) enum Kind {
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 impl Kind {
     pub(crate) fn of(address: &str) -> Result<Self, StoreError> {
-        let missing = |feature: &str| {
-            StoreError::Settings(format!(
-                "this is built without the feature `{feature}`, which the database address needs"
-            ))
-        };
         // The address may hold a password: no more of it is told than its scheme.
         match address.split_once(':').map(|(scheme, _)| scheme) {
             #[cfg(feature = "sqlite")]
@@ -374,15 +372,22 @@ impl Kind {
             _ if address.contains('=') && !address.contains("://") => Ok(Self::Postgres),
             #[cfg(not(feature = "postgres"))]
             Some("postgres" | "postgresql") => Err(missing("postgres")),
-            _ => {
-                let _ = missing;
-                Err(StoreError::Settings(
-                    "the database address is not known: write it as postgres://… or sqlite:…"
-                        .to_owned(),
-                ))
-            }
+            _ => Err(StoreError::Settings(
+                "the database address is not known: write it as postgres://… or sqlite:…"
+                    .to_owned(),
+            )),
         }
     }
+}
+
+#[cfg(any(
+    all(feature = "postgres", not(feature = "sqlite")),
+    all(feature = "sqlite", not(feature = "postgres"))
+))]
+fn missing(feature: &str) -> StoreError {
+    StoreError::Settings(format!(
+        "this is built without the feature `{feature}`, which the database address needs"
+    ))
 }
 
 /// Why a store did not do as asked.

@@ -11,6 +11,7 @@ use crate::cli::Place;
 use crate::confirm::confirm;
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::sweep::ActArgs;
 use crate::time::{brief, parse_duration};
 use crate::{place, progress};
 
@@ -43,6 +44,8 @@ pub(crate) struct Clean {
     /// Do not ask
     #[arg(long, short)]
     yes: bool,
+    #[command(flatten)]
+    act: ActArgs,
 }
 
 #[derive(Debug, Serialize)]
@@ -100,6 +103,10 @@ pub(crate) async fn run(place: &Place, args: &Clean) -> Result<(), Failure> {
             archive: args.archive,
             limit: BATCH,
         };
+        // Before anything is gone: a clean-up that is cut short was one, too.
+        let mut act = args.act.act();
+        act.why = format!("{} ({what} to be {done})", act.why);
+        store.note("clean", &act).await?;
         let bar = progress::bar(delivered + dead, verb);
         // Until as many are gone as were told of: what comes of age meanwhile is for the next time.
         while answer.removed < delivered + dead {

@@ -28,8 +28,20 @@ const LIFE: Duration = Duration::from_secs(5);
 /// How long to wait, after the last order, until everything has arrived.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+const EXAMPLES: &str = "\
+Examples:
+  posthaste demo
+  posthaste demo --for 10s --json
+  posthaste demo --file shop.db --rate 100
+
+A shop commits orders and their events together; some cards are declined, and those orders are
+rolled back. A relay delivers the events by a courier who is away at times, and refuses anvils. Every
+few seconds the relay is killed, and another one takes over. At the end a ledger says whether
+anything was lost, or made up.";
+
 /// What was asked for.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = EXAMPLES)]
 pub(crate) struct Demo {
     /// Stop after this long, e.g. 10s [default: until Ctrl-C]
     #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]

@@ -6,7 +6,7 @@ use posthaste::Status;
 use crate::cli::Place;
 use crate::failure::Failure;
 use crate::filter;
-use crate::sweep::{Deed, SweepArgs, sweep};
+use crate::sweep::{Deed, Kind, SweepArgs, sweep};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -35,18 +35,12 @@ pub(crate) struct Discard {
 
 pub(crate) async fn run(place: &Place, args: &Discard) -> Result<(), Failure> {
     let deed = Deed {
-        name: "discard",
-        verb: "Discard",
-        done: "discarded",
+        kind: Kind::Discard,
         status: match args.status.is_empty() {
             true => vec![Status::Pending, Status::Dead],
             false => args.status.clone(),
         },
         others: "only pending and dead events are, each once",
-        to_discarded: false,
     };
-    sweep(place, &args.sweep, &deed, |store, ids, act| async move {
-        store.discard(&ids, &act).await
-    })
-    .await
+    sweep(place, &args.sweep, &deed).await
 }

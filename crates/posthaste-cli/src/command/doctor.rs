@@ -7,10 +7,10 @@ use posthaste_relay::sink::Sink;
 use serde::Serialize;
 
 use crate::cli::Place;
-use crate::config::Outbox;
+use crate::config::{Destination, Outbox};
 use crate::failure::Failure;
 use crate::output::{BAD, BOLD, DOUBTFUL, GOOD, Output, paint, visible};
-use crate::{place, serve, time};
+use crate::{place, time};
 
 /// How long a destination may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -41,8 +41,8 @@ pub(crate) async fn run(place: &Place) -> Result<(), Failure> {
     for outbox in &outboxes {
         tell(&outbox.table.to_string(), outbox_findings(outbox).await)?;
     }
-    for (name, (sink, _)) in serve::sinks(&config) {
-        tell(&format!("sink {name}"), vec![destination(&*sink).await])?;
+    for (name, Destination { sink, .. }) in &config.sinks {
+        tell(&format!("sink {name}"), vec![destination(&**sink).await])?;
     }
     match bad {
         0 => Ok(()),

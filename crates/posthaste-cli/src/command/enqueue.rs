@@ -69,7 +69,7 @@ pub(crate) struct Enqueue {
     /// This many of them
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     count: u32,
-    /// Accept any topic, not only <module>.<aggregate>.<event>.vN
+    /// Accept any topic, not only those like shop.order.placed.v1
     #[arg(long)]
     relaxed_topic: bool,
 }

@@ -6,7 +6,7 @@ use posthaste::Status;
 use crate::cli::Place;
 use crate::failure::Failure;
 use crate::filter;
-use crate::sweep::{Deed, SweepArgs, sweep};
+use crate::sweep::{Deed, Kind, SweepArgs, sweep};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -36,18 +36,12 @@ pub(crate) struct Redeliver {
 
 pub(crate) async fn run(place: &Place, args: &Redeliver) -> Result<(), Failure> {
     let deed = Deed {
-        name: "redeliver",
-        verb: "Redeliver",
-        done: "redelivered",
+        kind: Kind::Redeliver,
         status: vec![args.status],
         others: match args.status {
             Status::Delivered => "only delivered events are, with --status delivered",
             _ => "only dead events are, or delivered ones with --status delivered",
         },
-        to_discarded: true,
     };
-    sweep(place, &args.sweep, &deed, |store, ids, act| async move {
-        store.redeliver(&ids, &act).await
-    })
-    .await
+    sweep(place, &args.sweep, &deed).await
 }

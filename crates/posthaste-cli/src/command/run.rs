@@ -1,5 +1,7 @@
 //! `run`: the daemon. Relays every configured outbox until it is told to stop.
 
+use std::sync::Arc;
+
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -30,7 +32,7 @@ pub(crate) fn run(place: &Place) -> Result<(), Failure> {
 async fn serve_all(config: Config) -> Result<(), Failure> {
     let mut signals = Signals::catch()?;
     let (stop, stopped) = watch::channel(false);
-    let sinks = serve::sinks(&config);
+    let sinks = Arc::new(config.sinks);
     let mut outboxes = JoinSet::new();
     for outbox in config.outboxes {
         let mut stopped = stopped.clone();

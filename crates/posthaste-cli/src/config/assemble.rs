@@ -77,7 +77,7 @@ fn sinks(values: &mut Values) -> BTreeMap<String, Option<Destination>> {
         let concurrency = keys.integer("concurrency");
         let sink = kind
             .and_then(|kind| SinkType::named(&kind))
-            .and_then(|kind| (kind.read)(&mut keys));
+            .and_then(|kind| (kind.make)(&mut keys));
         let destination = sink.map(|sink| Destination {
             sink,
             concurrency: concurrency.and_then(|n| usize::try_from(n).ok()),
@@ -234,7 +234,16 @@ fn routes(
         .map(|place| {
             let mut keys = group(values, format!("{path}.{place}"));
             let (topic, sink) = (keys.text("topic"), keys.text("sink"));
-            let route = topic.zip(sink).map(|(topic, sink)| Route { topic, sink });
+            let namespace = keys.some_text("namespace");
+            let tenant = keys.some_text("tenant").and_then(|text| text.parse().ok());
+            let aggregate_type = keys.some_text("aggregate_type");
+            let route = topic.zip(sink).map(|(topic, sink)| Route {
+                topic,
+                namespace,
+                tenant,
+                aggregate_type,
+                sink,
+            });
             (keys.path, route)
         })
         .collect();
@@ -266,8 +275,8 @@ fn routes(
         &sinks.keys().collect::<Vec<_>>()[..],
     ) {
         found.push(Route {
-            topic: "*".to_owned(),
             sink: (*only).clone(),
+            ..Route::everything()
         });
     }
     if settings.deliver && whole && !values.is_broken("sink") {

@@ -35,10 +35,9 @@ pub(crate) fn routes(
     let goes = |topic: &str| {
         routes
             .iter()
-            .any(|route| Pattern::new(&*route.topic).matches(topic))
+            .any(|route| route.is_by_topic() && Pattern::new(&*route.topic).matches(topic))
     };
-    let takes_all =
-        |route: &Route| !route.topic.is_empty() && route.topic.chars().all(|c| c == '*');
+    let takes_all = |route: &Route| route.is_by_topic() && Pattern::new(&*route.topic).is_any();
     let lost: Vec<&String> = topics.iter().filter(|topic| !goes(topic)).collect();
     let (message, help) = match (sinks, routes) {
         (0, []) => (

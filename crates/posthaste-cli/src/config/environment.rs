@@ -156,6 +156,7 @@ fn refuse_gaps(list: &str, values: &mut Values) {
 #[cfg(test)]
 mod tests {
     use super::super::kind::Value;
+    use super::super::sinks::SINKS;
     use super::*;
 
     fn values(variables: &[(&str, &str)]) -> Values {
@@ -180,7 +181,12 @@ mod tests {
                 None => format!("{}.{}", section.path, key.name),
             };
             let variable = keys::variable(&path);
-            let values = values(&[(&variable, key.example)]);
+            let owner = SINKS
+                .iter()
+                .find(|sink| sink.keys.iter().any(|its| its.doc == key.doc));
+            let mut given = vec![(variable.as_str(), key.example)];
+            given.extend(owner.map(|sink| ("POSTHASTE_SINK__LOG__TYPE", sink.name)));
+            let values = values(&given);
             assert!(
                 values.problems.is_empty(),
                 "{variable}: {:?}",

@@ -336,7 +336,7 @@ pub(crate) const SECTIONS: &[Section] = &[
     Section {
         path: "outbox.route",
         shape: Shape::Listed,
-        doc: "Which topics go where: the first match wins, and the last has to match everything. \
+        doc: "Which events go where: the first match wins, and the last has to match everything. \
               With only one sink, routes are not needed.",
         keys: &[
             Key {
@@ -345,6 +345,27 @@ pub(crate) const SECTIONS: &[Section] = &[
                 default: Default::Is("*"),
                 doc: "The topics: `*` stands for any text, `?` for one character.",
                 example: "shop.order.*",
+            },
+            Key {
+                name: "namespace",
+                kind: Kind::Text,
+                default: Default::Is(""),
+                doc: "Only of namespaces that match this pattern. Empty: any.",
+                example: "eu",
+            },
+            Key {
+                name: "tenant",
+                kind: Kind::Uuid,
+                default: Default::Is(""),
+                doc: "Only of this tenant. Empty: any.",
+                example: "67e55044-10b1-426f-9247-bb680e5fe0c8",
+            },
+            Key {
+                name: "aggregate_type",
+                kind: Kind::Text,
+                default: Default::Is(""),
+                doc: "Only of types of aggregates that match this pattern. Empty: any.",
+                example: "Order",
             },
             Key {
                 name: "sink",

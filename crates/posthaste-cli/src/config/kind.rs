@@ -30,8 +30,7 @@ pub(crate) enum Kind {
     Uuid,
     /// The address of a database. May hold a password.
     Database,
-    /// Never shown. What the first sink with a password needs.
-    #[allow(dead_code, reason = "stdout has no secret; the brokers' sinks have")]
+    /// Never shown.
     Secret,
     /// A file that holds the value of the key of this name.
     File(&'static str),

@@ -355,6 +355,16 @@ async fn cleaning_removes_only_what_is_past_its_retention(place: impl Place) {
         (&2300.into(), &2300.into())
     );
     assert_eq!(all(&store).await.len(), 3);
+    let log = store.audit(None, 1).await.unwrap();
+    assert_eq!(
+        (log[0].act.as_str(), log[0].event_id),
+        ("clean", uuid::Uuid::nil())
+    );
+    assert!(
+        log[0].why.contains("2300 delivered more than 1h ago"),
+        "{}",
+        log[0].why
+    );
     let told = run(
         &place,
         &[

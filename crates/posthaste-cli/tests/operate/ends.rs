@@ -123,21 +123,16 @@ async fn a_reader_sees_how_things_stand_but_no_content() {
     let place = OnPostgres::new().await;
     let shop = Shop::open(&place).await;
     let fresh = place.fresh();
+    let name = |role: &str| format!("{role}_{}", fresh.table.schema());
     let roles = posthaste::schema::Roles {
-        producer: format!("{}_producer", fresh.table.schema()),
-        relay: format!("{}_relay", fresh.table.schema()),
-        reader: format!("{}_reader", fresh.table.schema()),
-        operator: format!("{}_operator", fresh.table.schema()),
+        producer: name("producer"),
+        relay: name("relay"),
+        reader: name("reader"),
+        operator: name("operator"),
     };
     let sql = posthaste::schema::roles_sql(&fresh.table, &roles);
     fresh.client.batch_execute(&sql).await.unwrap();
-    let login = format!("alter role {} login password 'x'", roles.reader);
-    fresh.client.batch_execute(&login).await.unwrap();
-    let address = fresh.url.replace(
-        "postgres://postgres@",
-        &format!("postgres://{}:x@", roles.reader),
-    );
-    assert_ne!(address, fresh.url);
+    let address = format!("{}?options=-c%20role%3D{}", fresh.url, roles.reader);
     let as_reader = |arguments: &[&str]| {
         let table = fresh.table.to_string();
         plain(&[arguments, &["--database", &address, "--table", &table]].concat())
@@ -158,18 +153,6 @@ async fn a_reader_sees_how_things_stand_but_no_content() {
         assert_eq!(refused.code, 1);
         assert!(refused.err.contains("permission denied"), "{refused:?}");
     }
-    let drop = |role: &String| format!("drop owned by {role}; drop role {role};");
-    let names = [
-        &roles.producer,
-        &roles.relay,
-        &roles.reader,
-        &roles.operator,
-    ];
-    fresh
-        .client
-        .batch_execute(&names.map(drop).concat())
-        .await
-        .unwrap();
     // As superuser all of it works.
     assert!(
         run(&place, &["show", &shop.id(1), "--payload"])

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use posthaste::store::{Claim, Filter, Settlement, Verdict};
 use posthaste::{DeadReason, Message, Record, Status, Store, TopicRule};
-use posthaste_testkit::bed::{Bed, OnPostgres};
+use posthaste_testkit::bed::{Bed, OnPostgres, OnSqlite};
 use uuid::Uuid;
 
 pub(crate) const HOUR: Duration = Duration::from_secs(3600);
@@ -23,10 +23,17 @@ impl Place for OnPostgres {
     }
 }
 
+impl Place for OnSqlite {
+    fn address(&self) -> (String, String) {
+        (self.fresh().address(), self.fresh().table.to_string())
+    }
+}
+
 /// Makes a test of each function, for every database.
 macro_rules! every_place {
     ($($test:ident)*) => {
         crate::support::every_place! { postgres: posthaste_testkit::bed::OnPostgres; $($test)* }
+        crate::support::every_place! { sqlite: posthaste_testkit::bed::OnSqlite; $($test)* }
     };
     ($name:ident: $bed:ty; $($test:ident)*) => {
         mod $name {
@@ -116,7 +123,7 @@ pub(crate) fn snapshot(name: &str, text: &str) {
         "[id]",
     );
     settings.add_filter(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", "[time]");
-    settings.add_filter(r"\bt[0-9a-f]{32}\.outbox", "[outbox]");
+    settings.add_filter(r"\b(t[0-9a-f]{32}|shop)\.outbox", "[outbox]");
     settings.add_filter(r"ann@[\w.-]+", "ann@[host]");
     settings.bind(|| insta::assert_snapshot!(name, text));
 }
@@ -154,6 +161,7 @@ impl<B: Bed> Shop<B> {
         let dead = |reason, error: &str| Verdict::Dead {
             reason,
             error: error.to_owned(),
+            letter: None,
         };
         let retry = Verdict::Retry {
             delay: HOUR,

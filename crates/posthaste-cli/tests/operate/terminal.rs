@@ -3,12 +3,13 @@
 use std::process::{Command, Stdio};
 
 use posthaste::Status;
-use posthaste::Status::{Dead, Pending};
+use posthaste::Status::{Dead, Delivered, Pending};
+use posthaste::store::{Act, Store};
 use posthaste_testkit::bed::{Bed, OnPostgres};
 use rexpect::process::WaitStatus;
 use rexpect::session::{PtySession, spawn_command};
 
-use crate::support::{Place, Shop, all, at, bury, every_place, run};
+use crate::support::{Place, Shop, all, at, bury, deliver, every_place, run};
 
 const PATIENCE: Option<u64> = Some(30_000);
 
@@ -16,6 +17,7 @@ every_place! {
     the_answer_no_changes_nothing
     no_answer_changes_nothing
     the_answer_yes_does_it
+    what_somebody_else_redelivered_meanwhile_is_not_sent_twice
     cleaning_asks_too
     a_terminal_gets_colours_and_a_pipe_does_not
     a_terminal_gets_a_table_with_near_times
@@ -89,6 +91,28 @@ async fn the_answer_yes_does_it(place: impl Place) {
         assert!(rest.contains("redelivered 1 event"), "{rest}");
         assert_eq!(dead(&shop).await, after);
     }
+}
+
+// M15: while the question stood, another operator was faster, and the relay too.
+async fn what_somebody_else_redelivered_meanwhile_is_not_sent_twice(place: impl Place) {
+    let shop = Shop::open(&place).await;
+    let mut terminal = open(at(&place, &["redeliver", "--all"]));
+    terminal.exp_string("[y/N]").expect("a question");
+    let act = Act {
+        actor: "bob".to_owned(),
+        why: "faster".to_owned(),
+    };
+    shop.store.redeliver(&shop.ids[1..2], &act).await.unwrap();
+    assert_eq!(deliver(&shop.store).await, 2);
+    terminal.send_line("y").unwrap();
+    let (code, rest) = end(terminal);
+    assert_eq!(code, 0);
+    assert!(
+        rest.contains("redelivered 1 event") && rest.contains("1 not eligible"),
+        "{rest}"
+    );
+    assert_eq!(shop.all().await.len(), 6);
+    assert_eq!(dead(&shop).await, [Delivered, Pending]);
 }
 
 // B14

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures_util::FutureExt;
-use posthaste::{Event, Pattern};
+use posthaste::Event;
 
 use super::{Outcome, Sink, from_fn};
 use crate::observe::panic_text;
+use posthaste::Pattern;
 
 /// Hands each event to every handler whose pattern matches its topic.
 ///

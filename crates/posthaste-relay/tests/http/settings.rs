@@ -38,6 +38,7 @@ fn each_setting_that_cannot_work_is_refused_with_its_reason() {
             "only path and query",
         ),
         (Http::builder("https://u:p@hooks.example/"), "use `basic`"),
+        (Http::builder("https://hooks.example\\a/"), "\\"),
         (Http::builder("https://hooks.example/#top"), "fragment"),
         (Http::builder("https://hooks.example/{tpoic}"), "\"tpoic\""),
         (Http::builder("https://hooks.example/a/../{topic}"), "path"),

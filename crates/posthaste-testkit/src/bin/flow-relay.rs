@@ -238,6 +238,10 @@ impl Store for Doomed {
         self.store.redeliver(ids, act).await
     }
 
+    async fn discard(&self, ids: &[Uuid], act: &Act) -> Result<Vec<Uuid>, StoreError> {
+        self.store.discard(ids, act).await
+    }
+
     async fn enqueue(
         &self,
         messages: &[Message],
@@ -246,8 +250,12 @@ impl Store for Doomed {
         self.store.enqueue(messages, topics).await
     }
 
-    async fn discard(&self, ids: &[Uuid], act: &Act) -> Result<Vec<Uuid>, StoreError> {
-        self.store.discard(ids, act).await
+    async fn note(&self, what: &'static str, act: &Act) -> Result<(), StoreError> {
+        self.store.note(what, act).await
+    }
+
+    async fn examine(&self) -> Result<Vec<Finding>, StoreError> {
+        self.store.examine().await
     }
 
     async fn examine(&self) -> Result<Vec<Finding>, StoreError> {

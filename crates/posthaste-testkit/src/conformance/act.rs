@@ -30,6 +30,18 @@ fn entry(act: &str, event_id: Uuid, why: &str) -> (String, Uuid, String) {
     (act.to_owned(), event_id, why.to_owned())
 }
 
+// K6
+pub async fn what_concerns_no_single_event_is_written_down_too(bed: impl Bed) {
+    let store = bed.relay().await;
+    store.note("clean", &act()).await.unwrap();
+    let log = store.audit(None, 10).await.unwrap();
+    let [entry] = &log[..] else {
+        panic!("one entry, not {log:?}");
+    };
+    assert_eq!((entry.actor.as_str(), entry.act.as_str()), ("ann", "clean"));
+    assert_eq!((entry.event_id, &entry.why), (Uuid::nil(), &act().why));
+}
+
 // M15
 pub async fn a_dead_event_comes_back_with_all_its_attempts(bed: impl Bed) {
     let store = bed.relay().await;

@@ -1,7 +1,7 @@
 -- count: how many events list would find, without a limit.
 -- ?1 namespace, ?2 topics, ?3 tenant, ?4 after this sequence, ?5 topic (glob), ?6 enqueued before and
 -- ?7 enqueued since, ?8 text in the last error, ?9 reason of death, ?10 event type, ?11 aggregate type,
--- ?12 aggregate id.
+-- ?12 aggregate id, ?13 ended before.
 select count(*)
 from {outbox}
 where (?1 is null or namespace = ?1)
@@ -16,3 +16,4 @@ where (?1 is null or namespace = ?1)
   and (?10 is null or event_type = ?10)
   and (?11 is null or aggregate_type = ?11)
   and (?12 is null or aggregate_id = ?12)
+  and (?13 is null or coalesce(delivered_at, dead_at) < ?13)

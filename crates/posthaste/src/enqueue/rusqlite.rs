@@ -15,21 +15,10 @@ use super::{Database, EnqueueError, Outbox, Receipt, Row, Rows, Statement, Trans
 use crate::inbox::{Inbox, InboxError, Once};
 use crate::message::Message;
 
-/// A connection that is in a transaction, which is asked for.
-struct Within<'c>(&'c Connection);
-
-impl std::ops::Deref for Within<'_> {
-    type Target = Connection;
-
-    fn deref(&self) -> &Connection {
-        self.0
-    }
-}
-
-/// All are an open transaction, and all lead to their connection.
+/// Both are an open transaction, and both lead to their connection.
 macro_rules! transaction {
-    ($kind:ty) => {
-        impl Transaction for &$kind {
+    ($kind:ident) => {
+        impl Transaction for &rusqlite::$kind<'_> {
             fn database(&self) -> Database {
                 Database::Sqlite
             }
@@ -53,9 +42,8 @@ macro_rules! transaction {
     };
 }
 
-transaction!(rusqlite::Transaction<'_>);
-transaction!(rusqlite::Savepoint<'_>);
-transaction!(Within<'_>);
+transaction!(Transaction);
+transaction!(Savepoint);
 
 impl Outbox {
     /// [`Outbox::enqueue`] for programs that are not async.
@@ -86,16 +74,6 @@ impl Outbox {
         messages: &[Message],
     ) -> Result<Vec<Receipt>, EnqueueError> {
         at_once(self.enqueue_all(transaction, messages))
-    }
-
-    /// The same on a connection that is in a transaction.
-    #[cfg(feature = "sqlite")]
-    pub(crate) fn enqueue_all_within(
-        &self,
-        connection: &Connection,
-        messages: &[Message],
-    ) -> Result<Vec<Receipt>, EnqueueError> {
-        at_once(self.enqueue_all(&Within(connection), messages))
     }
 }
 

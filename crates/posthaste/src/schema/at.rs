@@ -1,5 +1,6 @@
 //! Making, checking and printing the structure of an outbox, wherever its address says that it is.
 
+#[cfg(feature = "sqlite")]
 use super::SchemaError;
 #[cfg(feature = "sqlite")]
 use crate::store::sqlite;
@@ -13,8 +14,7 @@ pub async fn apply_at(address: &str, table: &Table) -> Result<i32, StoreError> {
         #[cfg(feature = "postgres")]
         Kind::Postgres => {
             let mut client = crate::store::postgres::connect::client(address).await?;
-            let applied = super::apply(&mut client, table).await;
-            applied.map_err(StoreError::Schema)
+            Ok(super::apply(&mut client, table).await?)
         }
         #[cfg(feature = "sqlite")]
         Kind::Sqlite => sqlite::apply(address, table).await,
@@ -28,8 +28,7 @@ pub async fn check_at(address: &str, table: &Table) -> Result<i32, StoreError> {
         #[cfg(feature = "postgres")]
         Kind::Postgres => {
             let client = crate::store::postgres::connect::client(address).await?;
-            let checked = super::check(&client, table).await;
-            checked.map_err(StoreError::Schema)?;
+            super::check(&client, table).await?;
             Ok(super::OUTBOX.version())
         }
         #[cfg(feature = "sqlite")]
@@ -46,8 +45,7 @@ pub async fn notify_at(address: &str, table: &Table, on: bool) -> Result<(), Sto
         #[cfg(feature = "postgres")]
         Kind::Postgres => {
             let mut client = crate::store::postgres::connect::client(address).await?;
-            let switched = super::notify(&mut client, table, on).await;
-            switched.map_err(StoreError::Schema)
+            Ok(super::notify(&mut client, table, on).await?)
         }
         #[cfg(feature = "sqlite")]
         Kind::Sqlite => Ok(()),

@@ -181,9 +181,9 @@ pub struct Audit {
     pub at: SystemTime,
     /// Who.
     pub actor: String,
-    /// What: `redeliver` or `discard`.
+    /// What: `redeliver`, `discard` or `clean`.
     pub act: String,
-    /// To which event.
+    /// To which event. Nil: to no single one.
     pub event_id: Uuid,
     /// The topic of the event.
     pub topic: String,

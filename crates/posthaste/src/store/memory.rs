@@ -409,14 +409,6 @@ impl Store for Memory {
         Ok(acted.into_iter().map(|(_, id, _)| id).collect())
     }
 
-    async fn enqueue(
-        &self,
-        messages: &[Message],
-        topics: TopicRule,
-    ) -> Result<Vec<Receipt>, EnqueueError> {
-        self.enqueue_into(&self.outbox.outbox.clone().topics(topics), messages)
-    }
-
     async fn discard(&self, ids: &[Uuid], act: &Act) -> Result<Vec<Uuid>, StoreError> {
         let now = self.now();
         let mut contents = self.contents();
@@ -432,6 +424,27 @@ impl Store for Memory {
             });
         }
         Ok(acted.into_iter().map(|(id, _)| id).collect())
+    }
+
+    async fn enqueue(
+        &self,
+        messages: &[Message],
+        topics: TopicRule,
+    ) -> Result<Vec<Receipt>, EnqueueError> {
+        self.enqueue_into(&self.outbox.outbox.clone().topics(topics), messages)
+    }
+
+    async fn note(&self, what: &'static str, act: &Act) -> Result<(), StoreError> {
+        let at = self.now();
+        self.contents().audit.push(Audit {
+            at,
+            actor: storable(&act.actor),
+            act: what.to_owned(),
+            event_id: Uuid::nil(),
+            topic: String::new(),
+            why: storable(&act.why),
+        });
+        Ok(())
     }
 
     async fn examine(&self) -> Result<Vec<Finding>, StoreError> {

@@ -75,6 +75,7 @@ struct Sql {
     audit: String,
     redeliver: String,
     discard: String,
+    note: String,
     examine: String,
     register: String,
     peers: String,
@@ -114,6 +115,7 @@ impl Postgres {
                 audit: render(include_str!("../../sql/postgres/audit.sql")),
                 redeliver: render(include_str!("../../sql/postgres/redeliver.sql")),
                 discard: render(include_str!("../../sql/postgres/discard.sql")),
+                note: render(include_str!("../../sql/postgres/note.sql")),
                 examine: render(include_str!("../../sql/postgres/examine.sql")),
                 register: render(include_str!("../../sql/postgres/register.sql")),
                 peers: render(include_str!("../../sql/postgres/peers.sql")),
@@ -221,6 +223,10 @@ impl Store for Postgres {
         self.act("redeliver", &self.sql.redeliver, ids, act).await
     }
 
+    async fn discard(&self, ids: &[Uuid], act: &Act) -> Result<Vec<Uuid>, StoreError> {
+        self.act("discard", &self.sql.discard, ids, act).await
+    }
+
     async fn enqueue(
         &self,
         messages: &[Message],
@@ -231,9 +237,10 @@ impl Store for Postgres {
         outbox.enqueue_all(Alone(session.client()), messages).await
     }
 
-    async fn discard(&self, ids: &[Uuid], act: &Act) -> Result<Vec<Uuid>, StoreError> {
-        self.act("discard", &self.sql.discard, ids, act).await
+    async fn note(&self, what: &'static str, act: &Act) -> Result<(), StoreError> {
+        self.write_down(what, act).await
     }
+
     async fn examine(&self) -> Result<Vec<Finding>, StoreError> {
         self.find().await
     }

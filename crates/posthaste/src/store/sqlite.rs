@@ -1,7 +1,7 @@
 //! The store on SQLite. Every statement is one of `sql/sqlite/`.
 //!
 //! SQLite blocks, and has one writer: all stores of a process on one file share a thread that
-//! writes and one that reads. One process at a time relays a file. See docs/decisions/0012-sqlite.md.
+//! writes and one that reads. One process at a time relays a file. See docs/decisions/0015-sqlite.md.
 
 mod claim;
 mod decode;
@@ -327,23 +327,21 @@ impl Store for Sqlite {
         self.write(move |outbox, link| outbox.give_up(link, &ids, &act))
             .await
     }
+
     async fn enqueue(
         &self,
         messages: &[Message],
         topics: TopicRule,
     ) -> Result<Vec<Receipt>, EnqueueError> {
-        let outbox = crate::Outbox::of((*self.outbox.table).clone()).topics(topics);
         let messages = messages.to_vec();
-        let enqueued = self.write(move |of, link| {
-            let enqueued = link.write(|connection| {
-                // An error would be tried again; this one is an answer.
-                Ok(outbox.enqueue_all_within(connection, &messages))
-            });
-            // Relays of this process do not see that the file changed: it was their own connection.
-            of.home.listeners.wake();
-            enqueued
-        });
+        let enqueued = self.write(move |outbox, link| Ok(outbox.add(link, &messages, topics)));
         enqueued.await.map_err(EnqueueError::database)?
+    }
+
+    async fn note(&self, what: &'static str, act: &Act) -> Result<(), StoreError> {
+        let act = act.clone();
+        self.write(move |outbox, link| outbox.write_down(link, what, &act))
+            .await
     }
 
     async fn examine(&self) -> Result<Vec<Finding>, StoreError> {

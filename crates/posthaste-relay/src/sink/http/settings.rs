@@ -275,6 +275,7 @@ impl HttpBuilder {
             return refuse("a fragment is never sent");
         }
         let origin = match Url::parse(&format!("{scheme}://{host}")) {
+            Ok(url) if url.path().len() > 1 => return refuse("the host has a \\ in it"),
             Ok(url) if matches!(url.scheme(), "http" | "https") => url,
             Ok(_) => return refuse("only http and https are possible"),
             Err(error) => return refuse(&error.to_string()),

@@ -3,7 +3,7 @@
 -- Times are microseconds since 1970: select datetime(created_at / 1000000, 'unixepoch') shows one.
 -- Ids are uuids as text, in lower case. An event is live until delivered_at or dead_at is set, and the
 -- indexes of the hot path hold live events only. They do not mention status or the lease: so a claim
--- writes to no index. See docs/decisions/0012-sqlite.md.
+-- writes to no index. See docs/decisions/0015-sqlite.md.
 create table {outbox} (
   sequence        integer primary key autoincrement,
   id              text    not null default (

@@ -124,6 +124,13 @@ impl Postgres {
         Ok(rows.iter().map(decode::audit).collect())
     }
 
+    /// Writes down what an operator did to no single event.
+    pub(super) async fn write_down(&self, what: &str, act: &Act) -> Result<(), StoreError> {
+        let values: [&(dyn ToSql + Sync); 3] = [&storable(&act.actor), &what, &storable(&act.why)];
+        let noted = self.ops.execute("note", &self.sql.note, &values).await;
+        noted.map(drop)
+    }
+
     /// Does something to events, and writes it down.
     pub(super) async fn act(
         &self,

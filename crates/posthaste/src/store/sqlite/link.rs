@@ -53,7 +53,7 @@ impl Link {
     /// tried more than once.
     pub(super) fn write<T>(
         &mut self,
-        work: impl Fn(&Connection) -> rusqlite::Result<T>,
+        work: impl Fn(&Transaction<'_>) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
         self.commit(true, work)
     }
@@ -62,7 +62,7 @@ impl Link {
     /// See docs/decisions/0006-claims-do-not-wait-for-the-disk.md.
     pub(super) fn write_lazily<T>(
         &mut self,
-        work: impl Fn(&Connection) -> rusqlite::Result<T>,
+        work: impl Fn(&Transaction<'_>) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
         self.commit(false, work)
     }
@@ -70,7 +70,7 @@ impl Link {
     fn commit<T>(
         &mut self,
         durable: bool,
-        work: impl Fn(&Connection) -> rusqlite::Result<T>,
+        work: impl Fn(&Transaction<'_>) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
         self.patiently(|link| {
             link.open()?;

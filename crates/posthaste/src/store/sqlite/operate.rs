@@ -8,9 +8,13 @@ use uuid::Uuid;
 
 use super::link::Link;
 use super::{Outbox, decode, list};
+use crate::enqueue::{EnqueueError, Outbox as Enqueue, Receipt};
 use crate::event::Record;
+use crate::message::Message;
 use crate::pattern::Pattern;
 use crate::store::{Act, Audit, Clean, Content, Filter, Mark, Stats, StoreError, storable};
+use crate::table::Table;
+use crate::topic::TopicRule;
 
 /// What has been leased for longer is stuck.
 const STUCK: Duration = Duration::from_secs(300);
@@ -189,6 +193,32 @@ impl Outbox {
         Ok(acted)
     }
 
+    /// Enqueues in a transaction of its own.
+    pub(super) fn add(
+        &self,
+        link: &mut Link,
+        messages: &[Message],
+        topics: TopicRule,
+    ) -> Result<Vec<Receipt>, EnqueueError> {
+        let outbox = Enqueue::of(Table::clone(&self.table)).topics(topics);
+        let enqueued = link
+            .write(|transaction| Ok(outbox.enqueue_all_sync(transaction, messages)))
+            .map_err(EnqueueError::database)?;
+        self.home.listeners.wake();
+        enqueued
+    }
+
+    /// Writes down what an operator did to no single event.
+    pub(super) fn write_down(
+        &self,
+        link: &mut Link,
+        what: &str,
+        act: &Act,
+    ) -> Result<(), StoreError> {
+        let now = decode::now();
+        link.write(|connection| self.note(connection, now, act, what, Uuid::nil(), "", &act.why))
+    }
+
     /// Writes down what an operator did.
     #[allow(
         clippy::too_many_arguments,
@@ -252,6 +282,7 @@ fn values(filter: &Filter) -> (Vec<Value>, bool) {
         text(&filter.event_type),
         text(&filter.aggregate_type),
         text(&filter.aggregate_id),
+        filter.ended_for.map(before).into(),
     ];
     let some = !filter.ids.is_empty() || !filter.status.is_empty();
     if some {
