@@ -257,10 +257,6 @@ impl Store for Doomed {
     async fn examine(&self) -> Result<Vec<Finding>, StoreError> {
         self.store.examine().await
     }
-
-    async fn examine(&self) -> Result<Vec<Finding>, StoreError> {
-        self.store.examine().await
-    }
 }
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
