@@ -22,6 +22,10 @@ fn mail() -> impl Strategy<Value = Mail> {
         })
 }
 
+fn letters() -> impl Strategy<Value = Option<String>> {
+    prop::option::of(Just(world::LETTERS.to_owned()))
+}
+
 fn verdict() -> impl Strategy<Value = Verdict> {
     prop_oneof![
         any::<bool>().prop_map(|keep| Verdict::Delivered { keep }),
@@ -29,10 +33,10 @@ fn verdict() -> impl Strategy<Value = Verdict> {
             delay: hours * world::HOUR,
             error: format!("wait {hours}"),
         }),
-        Just(Verdict::Dead {
+        letters().prop_map(|letter| Verdict::Dead {
             reason: DeadReason::Rejected,
             error: "too odd".to_owned(),
-            letter: None,
+            letter,
         }),
         Just(Verdict::Release),
         (0..3_u32).prop_map(|hours| Verdict::Postpone {
@@ -55,8 +59,9 @@ fn claim() -> impl Strategy<Value = Claim> {
     let attempts = prop_oneof![1 => Just(1_u32), 1 => Just(2), 4 => Just(25)];
     let topics = prop_oneof![4 => Just(vec![]), 1 => Just(vec![world::topic(1)])];
     let except = prop_oneof![4 => Just(vec![]), 1 => Just(vec![world::topic(0)])];
-    (limit, attempts, topics, except, ordering(), 1..20_u32).prop_map(
-        |(limit, max_attempts, topics, except_topics, ordering, hours)| Claim {
+    let order = (ordering(), letters());
+    (limit, attempts, topics, except, order, 1..20_u32).prop_map(
+        |(limit, max_attempts, topics, except_topics, (ordering, dead_letters), hours)| Claim {
             lease: hours * world::HOUR,
             max_attempts,
             scope: Scope {
@@ -65,6 +70,7 @@ fn claim() -> impl Strategy<Value = Claim> {
             },
             except_topics,
             ordering,
+            dead_letters,
             ..Claim::new(limit)
         },
     )
@@ -100,7 +106,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-// M7, M8, M9, M15, N4, B7, B14
+// M7, M8, M9, M15, N4, B7, B14, F10
 #[test]
 fn postgres_sqlite_and_memory_come_to_the_same_states() {
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -1,7 +1,9 @@
 //! What can be looked at: status, list, dead, show.
 
 use posthaste::store::{Act, Claim, Settlement, Store, Verdict};
-use posthaste::{DeadReason, Message};
+use posthaste::{Compression, DeadReason, Message, Outbox};
+use posthaste_testkit::bed::OnPostgres;
+use posthaste_testkit::outbox::connect;
 use uuid::Uuid;
 
 use crate::support::{HOUR, PLACED, Place, Shop, every_place, message, run, snapshot};
@@ -284,6 +286,29 @@ async fn a_payload_is_shown_if_asked_for(place: impl Place) {
     // To the letter: read as a number it would be another one.
     assert!(json(0).ok().contains("12345678901234567890"));
     assert_eq!(json(2).json()[0]["payload_base64"], "iVBORw0KGgoA");
+}
+
+// F10
+#[tokio::test]
+async fn a_compressed_payload_is_shown_as_it_was_written() {
+    let place = OnPostgres::new().await;
+    let outbox = Outbox::of(place.fresh().table.clone()).compress(Compression::default());
+    let text = format!("\"{}\"", "x".repeat(5000));
+    let message = Message::json_text(PLACED, text.as_str()).unwrap();
+    let mut client = connect(&place.fresh().url).await;
+    let transaction = client.transaction().await.unwrap();
+    let receipt = outbox.enqueue(&transaction, &message).await.unwrap();
+    transaction.commit().await.unwrap();
+    let show = ["show", &receipt.id.to_string(), "--payload"];
+    let shown = run(&place, &show).ok();
+    assert!(shown.contains("content-encoding: zstd"), "{shown}");
+    assert!(
+        shown.contains("payload (5002 bytes, compressed to "),
+        "{shown}"
+    );
+    assert!(shown.contains(&text), "{shown}");
+    let json = run(&place, &[&show[..], &["--json"]].concat()).json();
+    assert_eq!(json[0]["payload"], "x".repeat(5000));
 }
 
 // M15

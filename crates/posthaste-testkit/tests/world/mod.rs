@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use posthaste::store::{Act, Claim, Claimed, Clean, Filter, Ordering, Settlement, Verdict};
-use posthaste::{DeadReason, Lease, Message, Record, Status, Store};
+use posthaste::{DeadReason, Lease, Message, Record, Status, Store, header};
 use posthaste_testkit::bed::{Bed, InMemory, OnPostgres, OnSqlite};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use uuid::Uuid;
 
+pub(crate) const LETTERS: &str = "shop.dead-letters.v1";
 pub(crate) const HOUR: Duration = Duration::from_secs(3600);
 /// With no more than this, the smallest claim by key looks at every event.
 const MOST: usize = 20;
@@ -64,6 +65,14 @@ struct Seen {
     dead_reason: Option<DeadReason>,
     last_error: Option<String>,
     leased_by: Option<Option<usize>>,
+    letter: Option<Letter>,
+}
+
+/// What can be compared of a dead letter: the event that died, and what else is told of it.
+#[derive(Debug, PartialEq)]
+struct Letter {
+    of: usize,
+    told: Vec<(String, String)>,
 }
 
 impl<B: Bed> Side<B> {
@@ -146,24 +155,43 @@ impl<B: Bed> Side<B> {
         owner
     }
 
+    async fn letter(&mut self, id: Uuid) -> Letter {
+        let content = self.relays[0].content(id).await.expect("a look");
+        let mut headers = content.expect("an event").headers;
+        let of = headers.remove(header::DEAD_LETTER_OF).expect("a letter");
+        // Ids and times differ.
+        headers.remove(header::REDELIVERY_OF);
+        headers.remove(header::DEAD_CREATED_AT).expect("a time");
+        Letter {
+            of: self.name(of.parse().expect("an id")),
+            told: headers.into_iter().collect(),
+        }
+    }
+
     async fn seen(&mut self) -> (Vec<Seen>, usize, usize) {
         let records: Vec<Record> = self.relays[0]
             .list(&Filter::default(), 1000)
             .await
             .expect("a list");
         let owners: Vec<Uuid> = self.relays.iter().map(|relay| relay.owner()).collect();
-        let seen = |record: Record| Seen {
-            name: self.name(record.id),
-            status: record.status,
-            attempts: record.attempts,
-            epoch: record.lease_epoch,
-            dead_reason: record.dead_reason,
-            last_error: record.last_error,
-            leased_by: record
-                .lease_owner
-                .map(|owner| owners.iter().position(|known| *known == owner)),
-        };
-        let seen = records.into_iter().map(seen).collect();
+        let mut seen = Vec::new();
+        for record in records {
+            seen.push(Seen {
+                name: self.name(record.id),
+                status: record.status,
+                attempts: record.attempts,
+                epoch: record.lease_epoch,
+                dead_reason: record.dead_reason,
+                last_error: record.last_error,
+                leased_by: record
+                    .lease_owner
+                    .map(|owner| owners.iter().position(|known| *known == owner)),
+                letter: match record.topic == LETTERS {
+                    true => Some(self.letter(record.id).await),
+                    false => None,
+                },
+            });
+        }
         let audit = self.relays[0].audit(None, 1000).await;
         (
             seen,
@@ -242,14 +270,20 @@ impl World {
                 all!(self, side => side.enqueue(&messages).await);
             }
             Step::Claim(relay, claim) => {
-                all!(self, side => side.claim(*relay, claim).await);
+                let mut claim = claim.clone();
+                claim.dead_letters.take_if(|_| !self.has_room_for_letters());
+                all!(self, side => side.claim(*relay, &claim).await);
             }
             Step::Settle(picks) => {
                 let mut settlements = Vec::new();
                 for (pick, verdict) in picks {
                     let leases = self.memory.leases.len();
+                    let mut verdict = verdict.clone();
+                    if let Verdict::Dead { letter, .. } = &mut verdict {
+                        letter.take_if(|_| !self.has_room_for_letters());
+                    }
                     if leases > 0 {
-                        settlements.push((pick.index(leases), verdict.clone()));
+                        settlements.push((pick.index(leases), verdict));
                     }
                 }
                 // Each lease once, and in sequence: within one call nothing else says which was first.
@@ -307,7 +341,13 @@ impl World {
 
     pub(crate) async fn compare(&mut self) -> Result<(), TestCaseError> {
         all!(self, side => side.seen().await);
+        self.events = self.events.max(self.memory.ids.len());
         Ok(())
+    }
+
+    /// Should all of them die.
+    fn has_room_for_letters(&self) -> bool {
+        2 * self.events <= MOST
     }
 }
 

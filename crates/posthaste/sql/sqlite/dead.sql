@@ -1,2 +1,2 @@
--- dead: what a letter tells of a dead event. ?1 id.
-select headers, topic, dead_reason, last_error, attempts, created_at from {outbox} where id = ?1
+-- dead: what a letter tells of a dead event. ?1 sequence.
+select id, headers, topic, dead_reason, last_error, attempts, created_at from {outbox} where sequence = ?1

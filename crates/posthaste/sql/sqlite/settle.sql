@@ -11,3 +11,4 @@ set status          = case ?5 when 'dead' then 'dead' else 'pending' end,
     lease_until     = null,
     updated_at      = ?1
 where id = ?2 and lease_owner = ?3 and lease_epoch = ?4
+returning sequence

@@ -154,12 +154,12 @@ impl Outbox {
         let (go, park) = (list(&found.go), list(&found.park));
         let lease = decode::length(claim.lease);
         let (parked, taken) = link.write_lazily(|connection| {
-            let parked: Vec<(String, Uuid)> = match found.park.is_empty() {
+            let parked: Vec<(String, i64)> = match found.park.is_empty() {
                 true => Vec::new(),
                 false => connection
                     .prepare_cached(&self.sql.park)?
                     .query_map(params![now, park, gone], |row| {
-                        Ok((decode::shown(row, 0)?, decode::id(row, 1)?))
+                        Ok((decode::shown(row, 0)?, row.get(1)?))
                     })?
                     .collect::<Result<_, _>>()?,
             };
@@ -170,12 +170,14 @@ impl Outbox {
                 .query_map(values, |row| decode::taken(row, &self.table, owner, now))?
                 .collect::<Result<_, _>>()?;
             if let Some(topic) = &claim.dead_letters {
-                let died = taken.iter().filter_map(|taken| match taken.got {
-                    Got::Died(id, ..) => Some(id),
-                    Got::Event(_) | Got::Malformed(..) => None,
-                });
-                for id in died.chain(parked.iter().map(|(_, id)| *id)) {
-                    self.send_letter(connection, id, topic)?;
+                let died = taken
+                    .iter()
+                    .filter(|taken| matches!(taken.got, Got::Died(..)));
+                let mut dead: Vec<i64> = died.map(|taken| taken.place.1).collect();
+                dead.extend(parked.iter().map(|(_, sequence)| sequence));
+                dead.sort_unstable();
+                for sequence in dead {
+                    self.send_letter(connection, sequence, topic)?;
                 }
             }
             Ok((parked, taken))
@@ -216,7 +218,7 @@ fn place(row: &Row<'_>, at: usize, sequence: usize) -> rusqlite::Result<Option<C
     }
 }
 
-fn claimed(parked: Vec<(String, Uuid)>, mut taken: Vec<Taken>, ordering: Ordering) -> Claimed {
+fn claimed(parked: Vec<(String, i64)>, mut taken: Vec<Taken>, ordering: Ordering) -> Claimed {
     let mut claimed = Claimed::default();
     let died = parked
         .into_iter()
@@ -231,7 +233,7 @@ fn claimed(parked: Vec<(String, Uuid)>, mut taken: Vec<Taken>, ordering: Orderin
     for Taken { place, key, got } in taken {
         match got {
             Got::Event(event) => claimed.events.push(*event),
-            Got::Died(_, topic, reason) => claimed.died.push((topic, reason)),
+            Got::Died(topic, reason) => claimed.died.push((topic, reason)),
             Got::Malformed(lease, why) => {
                 claimed.malformed.push((lease, why));
                 // The first of its key comes first.

@@ -57,7 +57,7 @@ pub(super) struct Taken {
 pub(super) enum Got {
     Event(Box<Event>),
     Malformed(Lease, String),
-    Died(Uuid, String, DeadReason),
+    Died(String, DeadReason),
 }
 
 /// Where the columns of `take.sql` are. By number, as there are many rows.
@@ -98,7 +98,7 @@ pub(super) fn taken(
         epoch: row.get(column::LEASE_EPOCH)?,
     };
     let got = match reason(maybe_shown(row, column::DEAD_REASON)?) {
-        Some(reason) => Got::Died(lease.id, shown(row, column::TOPIC)?, reason),
+        Some(reason) => Got::Died(shown(row, column::TOPIC)?, reason),
         None => match event(row, table, lease, now) {
             Ok(event) => Got::Event(Box::new(event)),
             Err(why) => Got::Malformed(lease, why),
@@ -203,17 +203,17 @@ pub(super) fn content(row: &Row<'_>) -> rusqlite::Result<Content> {
 }
 
 /// One row of `dead.sql`: the headers of its letter, if it gets one.
-pub(super) fn letter(row: &Row<'_>, id: Uuid) -> rusqlite::Result<Option<String>> {
-    let (topic, error) = (shown(row, 1)?, maybe_shown(row, 3)?);
+pub(super) fn letter(row: &Row<'_>) -> rusqlite::Result<Option<String>> {
+    let (topic, error) = (shown(row, 2)?, maybe_shown(row, 4)?);
     let death = Death {
-        id,
+        id: id(row, 0)?,
         topic: &topic,
-        reason: reason(maybe_shown(row, 2)?).expect("the table checks that the dead have one"),
+        reason: reason(maybe_shown(row, 3)?).expect("the table checks that the dead have one"),
         error: error.as_deref(),
-        attempts: row.get(4)?,
-        created_at: system_time(row.get(5)?),
+        attempts: row.get(5)?,
+        created_at: system_time(row.get(6)?),
     };
-    Ok(death.letter(bytes(row, 0)?))
+    Ok(death.letter(bytes(row, 1)?))
 }
 
 /// One row of `audit.sql`.

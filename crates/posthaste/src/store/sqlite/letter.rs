@@ -1,7 +1,6 @@
 //! Dead letters, each in the transaction in which its event dies.
 
-use rusqlite::{Connection, OptionalExtension, params};
-use uuid::Uuid;
+use rusqlite::{Connection, params};
 
 use super::{Outbox, decode};
 
@@ -10,18 +9,16 @@ impl Outbox {
     pub(super) fn send_letter(
         &self,
         connection: &Connection,
-        id: Uuid,
+        sequence: i64,
         topic: &str,
     ) -> rusqlite::Result<()> {
         let headers = connection
             .prepare_cached(&self.sql.dead)?
-            .query_row(params![id.to_string()], |row| decode::letter(row, id))
-            .optional()?
-            .flatten();
+            .query_row([sequence], decode::letter)?;
         if let Some(headers) = headers {
             connection
                 .prepare_cached(&self.sql.letter)?
-                .execute(params![id.to_string(), topic, headers])?;
+                .execute(params![sequence, topic, headers])?;
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rusqlite::params;
+use rusqlite::{OptionalExtension, params};
 
 use super::link::Link;
 use super::{Outbox, decode};
@@ -51,10 +51,13 @@ impl Outbox {
                 };
                 let (delay, error) = (decode::length(delay), error.map(|text| storable(text)));
                 let values = params![now, id, owner, lease.epoch, name, delay, reason, error];
-                match (settle.execute(values)?, letter) {
-                    (0, _) => lost.push(*lease),
-                    (_, Some(topic)) => self.send_letter(connection, lease.id, topic)?,
-                    (_, None) => {}
+                let settled = settle.query_row(values, |row| row.get(0)).optional()?;
+                match (settled, letter) {
+                    (None, _) => lost.push(*lease),
+                    (Some(sequence), Some(topic)) => {
+                        self.send_letter(connection, sequence, topic)?;
+                    }
+                    (Some(_), None) => {}
                 }
             }
             Ok(lost)
