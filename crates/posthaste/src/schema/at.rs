@@ -48,7 +48,10 @@ pub async fn notify_at(address: &str, table: &Table, on: bool) -> Result<(), Sto
             Ok(super::notify(&mut client, table, on).await?)
         }
         #[cfg(feature = "sqlite")]
-        Kind::Sqlite => Ok(()),
+        Kind::Sqlite => {
+            let _ = (table, on);
+            Ok(())
+        }
     }
 }
 
