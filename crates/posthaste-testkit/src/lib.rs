@@ -1,7 +1,7 @@
 //! What every store and sink must pass, with real servers and real faults.
 //!
 //! [`server`] starts the servers and needs nothing but std; the feature `suite` (on by default)
-//! adds [`outbox`] and [`file`], a fresh outbox for each test, and [`mod@conformance`], the behaviour
+//! adds [`outbox`] and [`mod@file`], a fresh outbox for each test, and [`mod@conformance`], the behaviour
 //! of a store; `sinks` adds `sink_contract`, the behaviour of a sink.
 
 #[cfg(feature = "suite")]
