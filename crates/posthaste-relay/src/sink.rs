@@ -38,6 +38,40 @@ pub trait Sink: Send + Sync + 'static {
     }
 }
 
+/// Why a sink could not be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SinkError {
+    /// These settings cannot work.
+    #[error("the {sink} cannot work with these settings: {}", .problems.join("; "))]
+    Settings {
+        /// What was to be made.
+        sink: &'static str,
+        /// All that is wrong.
+        problems: Vec<String>,
+    },
+}
+
+impl SinkError {
+    #[cfg(any(
+        feature = "http",
+        feature = "kafka",
+        feature = "nats",
+        feature = "rabbitmq",
+        feature = "redis"
+    ))]
+    pub(crate) fn refused(sink: &'static str, problems: Vec<String>) -> Self {
+        Self::Settings { sink, problems }
+    }
+
+    /// The stable code of this error.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Settings { .. } => "sink.settings",
+        }
+    }
+}
+
 /// What became of one delivery. A failure is a value, not an error: it is part of the work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]

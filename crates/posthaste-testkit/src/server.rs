@@ -6,6 +6,7 @@
 //! A further server is one file beside `postgres.rs`: it finds its program (or installs it with
 //! `debian::install`), and describes how to start it inside a `Private`, which brings the
 //! directory, the unprivileged account, the log, the signals and the clean-up. Linux only.
+//! [`python`] runs other people's clients, to read back what was sent.
 
 mod account;
 mod debian;
@@ -13,9 +14,11 @@ mod port;
 mod postgres;
 mod postgres_programs;
 mod private;
+mod python;
 mod watchdog;
 
 pub use postgres::Postgres;
+pub use python::python;
 
 use std::fmt;
 use std::path::PathBuf;

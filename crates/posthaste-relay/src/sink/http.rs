@@ -17,7 +17,7 @@ use posthaste::Event;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Url};
 
-pub use settings::{HttpBuilder, HttpError};
+pub use settings::HttpBuilder;
 
 use self::answer::Told;
 use self::sign::{Secret, signatures};
@@ -62,7 +62,7 @@ impl Http {
     /// Sets up an endpoint. Path and query may have fields of the event in them:
     ///
     /// ```
-    /// # fn main() -> Result<(), posthaste_relay::sink::http::HttpError> {
+    /// # fn main() -> Result<(), posthaste_relay::sink::SinkError> {
     /// use posthaste_relay::sink::Http;
     ///
     /// let sink = Http::builder("https://hooks.example/orders/{topic}")

@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use posthaste_relay::sink::Http;
-use posthaste_relay::sink::http::{HttpBuilder, HttpError};
+use posthaste_relay::sink::http::HttpBuilder;
+use posthaste_relay::sink::{Http, SinkError};
 
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
 fn refused(builder: HttpBuilder) -> Vec<String> {
     let error = builder.build().unwrap_err();
-    assert_eq!(error.code(), "http.settings");
+    assert_eq!(error.code(), "sink.settings");
     match error {
-        HttpError::Refused(reasons) => reasons,
+        SinkError::Settings { problems, .. } => problems,
         other => panic!("{other}"),
     }
 }

@@ -16,6 +16,7 @@ use super::sign::Secret;
 use super::tls::Certificate;
 use super::{Http, PATH, tls};
 use crate::envelope::Envelope;
+use crate::sink::SinkError;
 use crate::sink::suspects::Suspects;
 use crate::template::Template;
 
@@ -37,22 +38,6 @@ pub struct HttpBuilder {
     any_address: bool,
     authorities: Vec<Vec<u8>>,
     certificate: Option<Certificate>,
-}
-
-/// Why an endpoint was not set up.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum HttpError {
-    /// These settings cannot work.
-    #[error("the webhook cannot work with these settings: {}", .0.join("; "))]
-    Refused(Vec<String>),
-}
-
-impl HttpError {
-    /// The stable code of this error.
-    pub fn code(&self) -> &'static str {
-        "http.settings"
-    }
 }
 
 impl HttpBuilder {
@@ -155,11 +140,11 @@ impl HttpBuilder {
     }
 
     /// Checks all settings at once, and makes the sink. It does not connect yet.
-    pub fn build(self) -> Result<Http, HttpError> {
+    pub fn build(self) -> Result<Http, SinkError> {
         self.build_with(System)
     }
 
-    pub(super) fn build_with(self, resolver: impl Resolve + 'static) -> Result<Http, HttpError> {
+    pub(super) fn build_with(self, resolver: impl Resolve + 'static) -> Result<Http, SinkError> {
         let mut problems = Vec::new();
         let secrets = self.read_secrets(&mut problems);
         let headers = self.read_headers(&mut problems);
@@ -171,7 +156,7 @@ impl HttpBuilder {
             problems.push("timeouts must be longer than zero".to_owned());
         }
         let (Some((origin, path)), Some(tls), true) = (place, tls, problems.is_empty()) else {
-            return Err(HttpError::Refused(problems));
+            return Err(SinkError::refused("webhook", problems));
         };
         let resolver = Guarded {
             guard,
@@ -188,7 +173,7 @@ impl HttpBuilder {
             .connect_timeout(self.connect_timeout)
             .pool_idle_timeout(IDLE)
             .build()
-            .map_err(|error| HttpError::Refused(vec![format!("no client: {error}")]))?;
+            .map_err(|error| SinkError::refused("webhook", vec![format!("no client: {error}")]))?;
         let values = self.headers.into_iter().map(|(_, value)| value);
         Ok(Http {
             client,

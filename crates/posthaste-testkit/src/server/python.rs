@@ -1,0 +1,111 @@
+//! Other people's clients, in Python: what a sink has sent is read back by code that is not ours.
+
+use super::{Error, Result, debian};
+use std::env;
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::LazyLock;
+
+const REQUIREMENTS: &str = include_str!("../../python/requirements.txt");
+
+/// Runs `script` with `arguments` in a Python that has the clients of `python/requirements.txt`,
+/// and gives what it printed.
+///
+/// The clients are installed once, in the user's cache, from PyPI.
+pub fn python(script: &str, arguments: &[&str]) -> Result<Vec<u8>> {
+    static INTERPRETER: LazyLock<Result<PathBuf>> = LazyLock::new(interpreter);
+    let interpreter = INTERPRETER
+        .as_ref()
+        .map_err(|error| Error::new(error.to_string()))?;
+    let output = Command::new(interpreter)
+        .args(["-c", script])
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(Error::doing("running Python"))?;
+    match output.status.success() {
+        true => Ok(output.stdout),
+        false => Err(Error::new(format!(
+            "a client in Python failed: {}",
+            String::from_utf8_lossy(&output.stderr)
+        ))),
+    }
+}
+
+/// The Python of a virtual environment, which is made when it is missing. Another set of clients
+/// has another environment, so that several checkouts get on with each other.
+fn interpreter() -> Result<PathBuf> {
+    let mut hasher = DefaultHasher::new();
+    REQUIREMENTS.hash(&mut hasher);
+    let cache = cache()?;
+    let home = cache.join(format!("python-{:016x}", hasher.finish()));
+    let (interpreter, complete) = (home.join("bin/python"), home.join("complete"));
+    if complete.exists() {
+        return Ok(interpreter);
+    }
+    fs::create_dir_all(&cache).map_err(Error::doing(format!("making {}", cache.display())))?;
+    let lock = fs::File::create(cache.join("python.lock"))
+        .and_then(|file| file.lock().map(|()| file))
+        .map_err(Error::doing("waiting for another installation"))?;
+    if !complete.exists() {
+        install(&home)?;
+        fs::File::create(complete).map_err(Error::doing("ending the installation"))?;
+    }
+    drop(lock);
+    Ok(interpreter)
+}
+
+fn install(home: &Path) -> Result<()> {
+    eprintln!("installing the clients that tests use, from PyPI");
+    if make_environment(home).is_err() {
+        debian::install(&["python3", "python3-venv"])?;
+        make_environment(home)?;
+    }
+    let mut pip = Command::new(home.join("bin/python"));
+    pip.args([
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--requirement",
+        "/dev/stdin",
+    ]);
+    let mut child = pip
+        .stdin(Stdio::piped())
+        .spawn()
+        .map_err(Error::doing("running pip"))?;
+    if let Some(mut input) = child.stdin.take() {
+        input
+            .write_all(REQUIREMENTS.as_bytes())
+            .map_err(Error::doing("telling pip what to install"))?;
+    }
+    finished("pip", child.wait())
+}
+
+fn make_environment(home: &Path) -> Result<()> {
+    let mut python = Command::new("python3");
+    python.args(["-m", "venv", "--clear"]).arg(home);
+    finished("python3 -m venv", python.stdin(Stdio::null()).status())
+}
+
+fn finished(what: &str, status: std::io::Result<std::process::ExitStatus>) -> Result<()> {
+    match status {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(Error::new(format!("`{what}` failed: {status}"))),
+        Err(error) => Err(Error::new(format!("`{what}` does not run: {error}"))),
+    }
+}
+
+/// Where things that are fetched once are kept.
+pub(super) fn cache() -> Result<PathBuf> {
+    let given = env::var_os("XDG_CACHE_HOME").filter(|dir| !dir.is_empty());
+    let cache = given
+        .map(PathBuf::from)
+        .or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cache")));
+    cache
+        .map(|cache| cache.join("posthaste"))
+        .ok_or_else(|| Error::new("there is no place to keep things: set XDG_CACHE_HOME"))
+}
