@@ -1,14 +1,16 @@
 //! Drain: how fast a backlog goes through a relay with a sink that does nothing.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering as Memory};
+use std::sync::atomic::{AtomicI64, Ordering as Memory};
 use std::time::{Duration, Instant};
 
-use posthaste::Table;
+use async_trait::async_trait;
 use posthaste::store::{OnFailure, Ordering, connect as open};
-use posthaste_relay::sink::{self, Outcome};
+use posthaste::{Event, Table};
+use posthaste_relay::sink::{self, Outcome, Sink};
 use posthaste_relay::{Cleaning, Relay};
 use serde_json::json;
+use tokio::sync::Notify;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
@@ -192,20 +194,11 @@ async fn drain_in(
     ordering: Ordering,
     batch: u32,
 ) -> Result<Duration> {
+    let nowhere = sink::from_fn(|_| std::future::ready(Outcome::Delivered));
     let store = open(url, table).await?;
-    let delivered = Arc::new(AtomicU64::new(0));
-    let count = delivered.clone();
-    let (all, done) = tokio::sync::watch::channel(false);
+    let countdown = Countdown::new(events);
     let relay = Relay::builder_on(store)
-        .destination(
-            "nowhere",
-            sink::from_fn(move |_| {
-                if count.fetch_add(1, Memory::Relaxed) + 1 == events {
-                    let _ = all.send(true);
-                }
-                std::future::ready(Outcome::Delivered)
-            }),
-        )
+        .destination("nowhere", Counted(nowhere, countdown.clone()))
         .ordering(ordering)
         .batch_size(batch)
         .in_flight(2000.max(batch as usize * 2))
@@ -220,13 +213,59 @@ async fn drain_in(
         .build()?;
     let started = Instant::now();
     // Stopping waits until all is settled.
-    relay
-        .run(async move {
-            let mut done = done;
-            let _ = done.wait_for(|done| *done).await;
-        })
-        .await;
+    relay.run(countdown.is_over()).await;
     Ok(started.elapsed())
+}
+
+/// Runs a relay with its defaults until this many events were delivered to the sink and settled.
+pub(crate) async fn drain_to(
+    url: &str,
+    table: Table,
+    events: u64,
+    sink: impl Sink,
+) -> Result<Duration> {
+    let store = open(url, table).await?;
+    let countdown = Countdown::new(events);
+    let relay = Relay::builder_on(store)
+        .destination("there", Counted(sink, countdown.clone()))
+        .build()?;
+    let started = Instant::now();
+    relay.run(countdown.is_over()).await;
+    Ok(started.elapsed())
+}
+
+/// Tells when so many events were delivered.
+pub(crate) struct Countdown {
+    left: AtomicI64,
+    over: Notify,
+}
+
+impl Countdown {
+    pub(crate) fn new(events: u64) -> Arc<Self> {
+        Arc::new(Self {
+            left: AtomicI64::new(events.cast_signed()),
+            over: Notify::new(),
+        })
+    }
+
+    pub(crate) async fn is_over(&self) {
+        self.over.notified().await;
+    }
+}
+
+/// A sink that counts down, maybe together with others.
+pub(crate) struct Counted<S>(pub(crate) S, pub(crate) Arc<Countdown>);
+
+#[async_trait]
+impl<S: Sink> Sink for Counted<S> {
+    async fn deliver(&self, event: Arc<Event>) -> Outcome {
+        let Self(sink, countdown) = self;
+        let outcome = sink.deliver(event).await;
+        if outcome == Outcome::Delivered && countdown.left.fetch_sub(1, Memory::Relaxed) == 1 {
+            countdown.over.notify_one();
+        }
+        outcome
+    }
 }
 
 /// Events per second of the same statements in a bare loop on one connection.

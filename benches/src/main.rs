@@ -10,6 +10,7 @@ mod drain;
 mod enqueue;
 mod latency;
 mod relay_process;
+mod sinks;
 mod sqlite;
 mod steady;
 mod vacuum;
@@ -20,7 +21,7 @@ use bed::Bed;
 
 type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-const SCENARIOS: [&str; 16] = [
+const SCENARIOS: [&str; 22] = [
     "enqueue",
     "bulk",
     "drain",
@@ -37,6 +38,16 @@ const SCENARIOS: [&str; 16] = [
     "drain_sqlite",
     "latency_sqlite",
     "idle_sqlite",
+    "kafka",
+    "nats",
+    "rabbitmq",
+    "redis",
+    "http",
+    "webhooks",
+];
+
+const ONLY_IF_ASKED: [&str; 7] = [
+    "batches", "kafka", "nats", "rabbitmq", "redis", "http", "webhooks",
 ];
 
 fn main() -> ExitCode {
@@ -46,6 +57,7 @@ fn main() -> ExitCode {
         .build()
         .expect("a runtime");
     let result = match arguments.first().map(String::as_str) {
+        Some("endpoint") => runtime.block_on(sinks::http::endpoint()),
         Some("relay") => runtime.block_on(relay_process::run(&arguments[1..])),
         _ => runtime.block_on(run(&arguments)),
     };
@@ -75,8 +87,9 @@ async fn run(arguments: &[String]) -> Result {
     let bed = Bed::from_environment(quick).await?;
     for scenario in SCENARIOS {
         let wanted = match chosen.is_empty() {
-            // Among the quick ones only if asked for: it compares settings, not versions.
-            true => !(quick && scenario == "batches"),
+            // Among the quick ones only if asked for: some compare settings, not versions, and
+            // others need servers that take their time to start.
+            true => !(quick && ONLY_IF_ASKED.contains(&scenario)),
             false => chosen.contains(&scenario),
         };
         if !wanted {
@@ -99,6 +112,12 @@ async fn run(arguments: &[String]) -> Result {
             "drain_sqlite" => sqlite::drain(&bed).await?,
             "latency_sqlite" => sqlite::latency(&bed).await?,
             "idle_sqlite" => sqlite::idle(&bed).await?,
+            "kafka" => sinks::kafka::run(&bed).await?,
+            "nats" => sinks::nats::run(&bed).await?,
+            "rabbitmq" => sinks::rabbitmq::run(&bed).await?,
+            "redis" => sinks::redis::run(&bed).await?,
+            "http" => sinks::http::run(&bed).await?,
+            "webhooks" => sinks::http::one_of_fifty_is_dead(&bed).await?,
             _ => unreachable!("listed above"),
         }
     }

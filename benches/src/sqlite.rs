@@ -19,6 +19,7 @@ use crate::latency::{PER_SECOND, tell};
 use crate::relay_process::{RelayProcess, now};
 
 const DUE: &str = include_str!("../../crates/posthaste/sql/sqlite/due.sql");
+const READ: &str = include_str!("../../crates/posthaste/sql/sqlite/read.sql");
 const TAKE: &str = include_str!("../../crates/posthaste/sql/sqlite/take.sql");
 const DELIVER: &str = include_str!("../../crates/posthaste/sql/sqlite/deliver.sql");
 const DELIVER_DELETE: &str = include_str!("../../crates/posthaste/sql/sqlite/deliver_delete.sql");
@@ -59,7 +60,7 @@ impl FreshFile {
     /// A connection whose commits are durable, as all are by default.
     fn open(&self) -> Result<Connection> {
         let connection = Connection::open(self.path())?;
-        connection.execute_batch("pragma synchronous = full")?;
+        connection.execute_batch("pragma synchronous = full; pragma cache_size = -16384")?;
         Ok(connection)
     }
 
@@ -199,7 +200,8 @@ fn bare_loop(file: &FreshFile, events: i64, batch: i64, after: After) -> Result<
     let none = None::<&str>;
     let (mut at, mut sequence) = (0_i64, 0_i64);
     let mut left = events;
-    let (due, take, deliver, delete) = (sql(DUE), sql(TAKE), sql(DELIVER), sql(DELIVER_DELETE));
+    let (due, read, take) = (sql(DUE), sql(READ), sql(TAKE));
+    let (deliver, delete) = (sql(DELIVER), sql(DELIVER_DELETE));
     let started = Instant::now();
     while left > 0 {
         let time = i64::try_from(now() / 1000)?;
@@ -210,14 +212,27 @@ fn bare_loop(file: &FreshFile, events: i64, batch: i64, after: After) -> Result<
             .collect::<rusqlite::Result<_>>()?;
         (sequence, at) = *found.last().ok_or("the bare loop found nothing")?;
         let list: Vec<i64> = found.iter().map(|(sequence, _)| *sequence).collect();
-        connection.execute_batch("pragma synchronous = normal; begin immediate")?;
         let list = serde_json::to_string(&list)?;
+        // What a claim is for: the event, and the right to settle it.
+        let mut read = connection.prepare_cached(&read)?;
+        let mut events: HashMap<i64, (String, String)> = read
+            .query_map([&list], |row| {
+                Ok((row.get(0)?, (row.get(1)?, row.get(12)?)))
+            })?
+            .collect::<rusqlite::Result<_>>()?;
+        connection.execute_batch("pragma synchronous = normal; begin immediate")?;
         let values = params![time, list, 60_000_000, owner, 25, "[]"];
         let mut take = connection.prepare_cached(&take)?;
-        // What a claim is for: the event, and the right to settle it.
-        let taken: Vec<(String, i64, String)> = take
-            .query_map(values, |row| Ok((row.get(0)?, row.get(19)?, row.get(12)?)))?
+        let leases: Vec<(i64, i64)> = take
+            .query_map(values, |row| Ok((row.get(0)?, row.get(2)?)))?
             .collect::<rusqlite::Result<_>>()?;
+        let taken: Vec<(String, i64, String)> = leases
+            .into_iter()
+            .filter_map(|(sequence, epoch)| {
+                let (id, payload) = events.remove(&sequence)?;
+                Some((id, epoch, payload))
+            })
+            .collect();
         connection.execute_batch("commit; pragma synchronous = full; begin immediate")?;
         for (id, epoch, _) in &taken {
             let settled = match after {

@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use rexpect::process::WaitStatus;
-use rexpect::session::spawn_command;
 use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::place::Place;
 use crate::process::Daemon;
+use crate::pty::Terminal;
 
 fn add_up(totals: &Value) {
     let n = |name: &str| {
@@ -58,9 +57,7 @@ fn without_a_terminal_it_prints_lines() {
 #[test]
 fn in_a_terminal_it_shows_what_happens_and_gives_the_terminal_back() {
     let place = Place::sqlite();
-    let mut command = place.posthaste(&["demo", "--for", "4s"]);
-    command.stdin(std::process::Stdio::inherit());
-    let mut terminal = spawn_command(command, Some(60_000)).unwrap();
+    let mut terminal = Terminal::open(&place.posthaste(&["demo", "--for", "4s"]));
     for shown in [
         "Posthaste demo",
         "shop",
@@ -68,12 +65,11 @@ fn in_a_terminal_it_shows_what_happens_and_gives_the_terminal_back() {
         "courier",
         "Nothing was lost",
     ] {
-        terminal.exp_string(shown).unwrap();
+        terminal.until(shown);
     }
-    let rest = terminal.exp_eof().unwrap();
+    let (code, rest) = terminal.end();
     assert!(!rest.contains('\u{1b}'), "no colour is left on: {rest:?}");
-    let ended = terminal.process().wait().unwrap();
-    assert!(matches!(ended, WaitStatus::Exited(_, 0)), "{ended:?}");
+    assert_eq!(code, 0);
 }
 
 #[test]
@@ -89,15 +85,13 @@ fn ctrl_c_ends_it_well() {
 #[test]
 fn ctrl_c_in_a_terminal_ends_it_well() {
     let place = Place::sqlite();
-    let mut command = place.posthaste(&["demo"]);
-    command.stdin(std::process::Stdio::inherit());
-    let mut terminal = spawn_command(command, Some(60_000)).unwrap();
-    terminal.exp_string("delivered").unwrap();
+    let mut terminal = Terminal::open(&place.posthaste(&["demo"]));
+    terminal.until("delivered");
     std::thread::sleep(Duration::from_secs(2));
-    terminal.send_control('c').unwrap();
-    terminal.exp_string("the shop closes").unwrap();
-    terminal.exp_string("Nothing was lost").unwrap();
-    terminal.exp_eof().unwrap();
+    terminal.control('c');
+    terminal.until("the shop closes");
+    terminal.until("Nothing was lost");
+    assert_eq!(terminal.end().0, 0);
 }
 
 #[test]

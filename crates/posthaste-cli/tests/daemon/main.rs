@@ -9,6 +9,8 @@ mod migrate;
 mod outage;
 mod place;
 mod process;
+#[path = "../pty/mod.rs"]
+mod pty;
 mod refuse;
 mod run;
 mod stop;

@@ -5,5 +5,7 @@ mod act;
 mod ends;
 mod follow;
 mod look;
+#[path = "../pty/mod.rs"]
+mod pty;
 mod support;
 mod terminal;

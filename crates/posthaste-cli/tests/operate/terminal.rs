@@ -1,17 +1,14 @@
 //! What a person sees: questions, colours and bars, in a real terminal.
 
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use posthaste::Status;
 use posthaste::Status::{Dead, Delivered, Pending};
 use posthaste::store::{Act, Store};
 use posthaste_testkit::bed::{Bed, OnPostgres};
-use rexpect::process::WaitStatus;
-use rexpect::session::{PtySession, spawn_command};
 
+use crate::pty::Terminal;
 use crate::support::{Place, Shop, all, at, bury, deliver, every_place, run};
-
-const PATIENCE: Option<u64> = Some(30_000);
 
 every_place! {
     the_answer_no_changes_nothing
@@ -25,19 +22,12 @@ every_place! {
     watching_goes_on_until_it_is_interrupted
 }
 
-fn open(mut command: Command) -> PtySession {
-    command.stdin(Stdio::inherit());
-    spawn_command(command, PATIENCE).expect("a terminal")
+fn open(command: Command) -> Terminal {
+    Terminal::open(&command)
 }
 
-/// Reads to the end, and gives back the exit code with what was read.
-fn end(mut terminal: PtySession) -> (i32, String) {
-    let rest = terminal.exp_eof().expect("an end");
-    let status = terminal.process().wait().expect("an exit");
-    match status {
-        WaitStatus::Exited(_, code) => (code, rest),
-        other => panic!("{other:?}"),
-    }
+fn end(terminal: Terminal) -> (i32, String) {
+    terminal.end()
 }
 
 async fn dead<B: Bed>(shop: &Shop<B>) -> Vec<Status> {
@@ -49,13 +39,13 @@ async fn the_answer_no_changes_nothing(place: impl Place) {
     let shop = Shop::open(&place).await;
     for answer in ["n", "", "no", "yess"] {
         let mut terminal = open(at(&place, &["redeliver", "--topic", "shop.*"]));
-        let shown = terminal.exp_string("[y/N]").expect("a question");
+        let shown = terminal.until("[y/N]");
         assert!(
             shown.contains("100% too odd") && shown.contains("timeout"),
             "{shown}"
         );
         assert!(shown.contains("Redeliver 2 events of"), "{shown}");
-        terminal.send_line(answer).unwrap();
+        terminal.line(answer);
         let (code, rest) = end(terminal);
         assert_eq!(code, 1);
         assert!(rest.contains("nothing was changed"), "{rest}");
@@ -67,8 +57,8 @@ async fn the_answer_no_changes_nothing(place: impl Place) {
 async fn no_answer_changes_nothing(place: impl Place) {
     let shop = Shop::open(&place).await;
     let mut terminal = open(at(&place, &["discard", &shop.id(5)]));
-    terminal.exp_string("[y/N]").expect("a question");
-    terminal.send_control('d').unwrap();
+    terminal.until("[y/N]");
+    terminal.control('d');
     assert_eq!(end(terminal).0, 1);
     assert_eq!(shop.statuses().await[5], Pending);
 }
@@ -81,11 +71,9 @@ async fn the_answer_yes_does_it(place: impl Place) {
         ("YES", "exhausted", [Pending, Pending]),
     ] {
         let mut terminal = open(at(&place, &["redeliver", "--reason", reason]));
-        terminal
-            .exp_string("Redeliver 1 event of")
-            .expect("a question");
-        terminal.exp_string("[y/N]").expect("a question");
-        terminal.send_line(answer).unwrap();
+        terminal.until("Redeliver 1 event of");
+        terminal.until("[y/N]");
+        terminal.line(answer);
         let (code, rest) = end(terminal);
         assert_eq!(code, 0, "{rest}");
         assert!(rest.contains("redelivered 1 event"), "{rest}");
@@ -97,14 +85,14 @@ async fn the_answer_yes_does_it(place: impl Place) {
 async fn what_somebody_else_redelivered_meanwhile_is_not_sent_twice(place: impl Place) {
     let shop = Shop::open(&place).await;
     let mut terminal = open(at(&place, &["redeliver", "--all"]));
-    terminal.exp_string("[y/N]").expect("a question");
+    terminal.until("[y/N]");
     let act = Act {
         actor: "bob".to_owned(),
         why: "faster".to_owned(),
     };
     shop.store.redeliver(&shop.ids[1..2], &act).await.unwrap();
     assert_eq!(deliver(&shop.store).await, 2);
-    terminal.send_line("y").unwrap();
+    terminal.line("y");
     let (code, rest) = end(terminal);
     assert_eq!(code, 0);
     assert!(
@@ -120,11 +108,9 @@ async fn cleaning_asks_too(place: impl Place) {
     let shop = Shop::open(&place).await;
     for (answer, left) in [("n", 6), ("y", 5)] {
         let mut terminal = open(at(&place, &["clean", "--older-than", "0s"]));
-        terminal
-            .exp_string("Remove 1 delivered more than 0s ago")
-            .expect("a question");
-        terminal.exp_string("[y/N]").expect("a question");
-        terminal.send_line(answer).unwrap();
+        terminal.until("Remove 1 delivered more than 0s ago");
+        terminal.until("[y/N]");
+        terminal.line(answer);
         end(terminal);
         assert_eq!(shop.all().await.len(), left);
     }
@@ -191,9 +177,9 @@ async fn watching_goes_on_until_it_is_interrupted(place: impl Place) {
     Shop::open(&place).await;
     let mut terminal = open(at(&place, &["status", "--watch", "--every", "50ms"]));
     for _ in 0..3 {
-        terminal.exp_string("PROCESSING").expect("one more look");
+        terminal.until("PROCESSING");
     }
-    terminal.send_control('c').unwrap();
+    terminal.control('c');
     assert_eq!(end(terminal).0, 0);
 }
 

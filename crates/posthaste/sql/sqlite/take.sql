@@ -1,4 +1,5 @@
--- take: lease events, if they can still be leased; what has no attempt left dies.
+-- take: lease events, if they can still be leased; what has no attempt left dies. Gives no more than what it
+-- changed: SQLite keeps all that is to be returned in a table of its own first.
 -- ?1 now, ?2 sequences, ?3 lease in microseconds, ?4 owner, ?5 max attempts, ?6 owners that are gone.
 update {outbox}
 set status      = case when attempts < ?5 then 'processing' else 'dead' end,
@@ -12,7 +13,4 @@ set status      = case when attempts < ?5 then 'processing' else 'dead' end,
 where sequence in (select value from json_each(?2))
   and delivered_at is null and dead_at is null
   and (lease_owner is null or lease_until < ?1 or lease_owner in (select value from json_each(?6)))
-returning
-  id, sequence, namespace, topic, tenant_id, aggregate_type, aggregate_id, event_type, ordering_key, dedupe_key,
-  headers, content_type, payload, payload_bytes, traceparent, tracestate, attempts, created_at, next_attempt_at,
-  lease_epoch, dead_reason
+returning sequence, attempts, lease_epoch, dead_reason

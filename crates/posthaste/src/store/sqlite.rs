@@ -1,7 +1,7 @@
 //! The store on SQLite. Every statement is one of `sql/sqlite/`.
 //!
 //! SQLite blocks, and has one writer: all stores of a process on one file share a thread that
-//! writes and one that reads. One process at a time relays a file. See docs/decisions/0015-sqlite.md.
+//! writes, one that looks for what is due, and one that reads for operators. One process at a time relays a file. See docs/decisions/0015-sqlite.md.
 
 mod claim;
 mod decode;
@@ -28,6 +28,7 @@ use uuid::Uuid;
 use self::home::Home;
 use self::link::Link;
 use self::presence::Standing;
+use super::Ordering as ClaimOrdering;
 use super::cursors::Cursors;
 use super::{
     Act, Audit, Claim, Claimed, Clean, Content, Filter, Finding, Mark, Settled, Settlement, Stats,
@@ -66,6 +67,7 @@ struct Outbox {
 struct Sql {
     due: String,
     ready: String,
+    read: String,
     take: String,
     park: String,
     dead: String,
@@ -114,6 +116,7 @@ impl Sqlite {
         let sql = Sql {
             due: render(include_str!("../../sql/sqlite/due.sql")),
             ready: render(include_str!("../../sql/sqlite/ready.sql")),
+            read: render(include_str!("../../sql/sqlite/read.sql")),
             take: render(include_str!("../../sql/sqlite/take.sql")),
             park: render(include_str!("../../sql/sqlite/park.sql")),
             dead: render(include_str!("../../sql/sqlite/dead.sql")),
@@ -234,8 +237,21 @@ impl Store for Sqlite {
     }
 
     async fn claim(&self, claim: &Claim) -> Result<Claimed, StoreError> {
-        let claim = claim.clone();
-        self.write(move |outbox, link| outbox.claim_events(link, &claim))
+        let claim = Arc::new(claim.clone());
+        if claim.ordering != ClaimOrdering::None {
+            return self
+                .write(move |outbox, link| {
+                    let candidates = outbox.look_for_events(link, &claim)?;
+                    outbox.lease_events(link, &claim, candidates)
+                })
+                .await;
+        }
+        let (outbox, wanted) = (self.outbox.clone(), claim.clone());
+        let looker = &self.outbox.home.looker;
+        let candidates = looker
+            .run(move |link| outbox.look_for_events(link, &wanted))
+            .await?;
+        self.write(move |outbox, link| outbox.lease_events(link, &claim, candidates))
             .await
     }
 

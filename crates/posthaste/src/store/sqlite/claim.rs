@@ -1,18 +1,19 @@
-//! Claim: look for what is due, then lease it, and remember where to go on.
+//! Claim: look for what is due, read it, then lease it, and remember where to go on.
 //!
 //! The look takes no lock that writers wait for, so a relay that finds nothing is in nobody's way. What
-//! it found is leased only if it still can be: others may have written in between, but no other
-//! relay, as all of them use this one thread.
+//! it found is leased only if it still can be: others may have written in between. Without order it has
+//! a thread of its own, beside the one that settles. By key it must not: no other relay of this process
+//! may take or settle events between the look and the lease, and all of them write on one thread.
 
 use std::collections::HashMap;
 
 use rusqlite::{Connection, Row, params};
 use uuid::Uuid;
 
-use super::decode::{self, Got, Taken};
+use super::decode::{self, Read, Taken};
 use super::link::Link;
 use super::{Outbox, list};
-use crate::event::DeadReason;
+use crate::event::{DeadReason, Lease};
 use crate::store::cursors::Cursor;
 use crate::store::{Claim, Claimed, OnFailure, Ordering, Reach, StoreError};
 
@@ -29,33 +30,84 @@ struct Found {
     more: bool,
 }
 
+/// What can be leased, with all that the events say.
+pub(super) struct Candidates {
+    found: Found,
+    read: HashMap<i64, Read>,
+    /// Whose leases count as free, as a JSON array.
+    gone: String,
+    now: i64,
+}
+
 impl Outbox {
-    /// Claims as the owner that others know.
-    pub(super) fn claim_events(
+    /// Looks for what can be leased.
+    pub(super) fn look_for_events(
         &self,
         link: &mut Link,
         claim: &Claim,
-    ) -> Result<Claimed, StoreError> {
+    ) -> Result<Candidates, StoreError> {
         let present = self.be_present(link)?;
         let gone = match claim.reach {
             Reach::Oldest => list(&present.gone),
             Reach::Onward | Reach::Latest => list::<Uuid>(&[]),
         };
         let now = decode::now();
-        let found = link.read(|connection| match claim.ordering {
-            Ordering::None => self.due(connection, claim, &gone, now),
-            Ordering::Key(on_failure) => self.ready(connection, claim, on_failure, &gone, now),
+        let (found, read) = link.read(|connection| {
+            let found = match claim.ordering {
+                Ordering::None => self.due(connection, claim, &gone, now)?,
+                Ordering::Key(on_failure) => {
+                    self.ready(connection, claim, on_failure, &gone, now)?
+                }
+            };
+            let read = self.read_events(connection, &found.go, now)?;
+            Ok((found, read))
         })?;
+        Ok(Candidates {
+            found,
+            read,
+            gone,
+            now,
+        })
+    }
+
+    /// Leases them, as the owner that others know.
+    pub(super) fn lease_events(
+        &self,
+        link: &mut Link,
+        claim: &Claim,
+        candidates: Candidates,
+    ) -> Result<Claimed, StoreError> {
+        let present = self.be_present(link)?;
+        let (last, more) = (candidates.found.last, candidates.found.more);
+        let found = &candidates.found;
         let mut claimed = match found.go.is_empty() && found.park.is_empty() {
             true => Claimed::default(),
-            false => self.take(link, claim, &found, present.owner, &gone, now)?,
+            false => self.take(link, claim, candidates, present.owner)?,
         };
-        claimed.more = found.more;
+        claimed.more = more;
         self.cursors
             .lock()
             .expect("not poisoned")
-            .ended(claim, found.last, found.more);
+            .ended(claim, last, more);
         Ok(claimed)
+    }
+
+    fn read_events(
+        &self,
+        connection: &Connection,
+        sequences: &[i64],
+        now: i64,
+    ) -> rusqlite::Result<HashMap<i64, Read>> {
+        if sequences.is_empty() {
+            return Ok(HashMap::new());
+        }
+        connection
+            .prepare_cached(&self.sql.read)?
+            .query_map([list(sequences)], |row| {
+                let read = decode::read(row, &self.table, now)?;
+                Ok((read.place.1, read))
+            })?
+            .collect()
     }
 
     /// The oldest that are due.
@@ -146,11 +198,15 @@ impl Outbox {
         &self,
         link: &mut Link,
         claim: &Claim,
-        found: &Found,
+        candidates: Candidates,
         owner: Uuid,
-        gone: &str,
-        now: i64,
     ) -> Result<Claimed, StoreError> {
+        let Candidates {
+            found,
+            read,
+            gone,
+            now,
+        } = candidates;
         let (go, park) = (list(&found.go), list(&found.park));
         let lease = decode::length(claim.lease);
         let (parked, taken) = link.write_lazily(|connection| {
@@ -167,13 +223,11 @@ impl Outbox {
             let values = params![now, go, lease, owner.to_string(), max_attempts, gone];
             let taken: Vec<Taken> = connection
                 .prepare_cached(&self.sql.take)?
-                .query_map(values, |row| decode::taken(row, &self.table, owner, now))?
+                .query_map(values, decode::taken)?
                 .collect::<Result<_, _>>()?;
             if let Some(topic) = &claim.dead_letters {
-                let died = taken
-                    .iter()
-                    .filter(|taken| matches!(taken.got, Got::Died(..)));
-                let mut dead: Vec<i64> = died.map(|taken| taken.place.1).collect();
+                let died = taken.iter().filter(|taken| taken.died.is_some());
+                let mut dead: Vec<i64> = died.map(|taken| taken.sequence).collect();
                 dead.extend(parked.iter().map(|(_, sequence)| sequence));
                 dead.sort_unstable();
                 for sequence in dead {
@@ -182,7 +236,7 @@ impl Outbox {
             }
             Ok((parked, taken))
         })?;
-        Ok(claimed(parked, taken, claim.ordering))
+        Ok(claimed(parked, taken, read, owner, claim.ordering))
     }
 
     fn look<'c>(&self, claim: &'c Claim) -> Look<'c> {
@@ -218,27 +272,45 @@ fn place(row: &Row<'_>, at: usize, sequence: usize) -> rusqlite::Result<Option<C
     }
 }
 
-fn claimed(parked: Vec<(String, i64)>, mut taken: Vec<Taken>, ordering: Ordering) -> Claimed {
+fn claimed(
+    parked: Vec<(String, i64)>,
+    taken: Vec<Taken>,
+    mut read: HashMap<i64, Read>,
+    owner: Uuid,
+    ordering: Ordering,
+) -> Claimed {
     let mut claimed = Claimed::default();
     let died = parked
         .into_iter()
         .map(|(topic, _)| (topic, DeadReason::Parked));
     claimed.died.extend(died);
+    let mut leased: Vec<(Taken, Read)> = taken
+        .into_iter()
+        .filter_map(|taken| read.remove(&taken.sequence).map(|read| (taken, read)))
+        .collect();
     match ordering {
-        Ordering::None => taken.sort_unstable_by_key(|taken| taken.place),
+        Ordering::None => leased.sort_unstable_by_key(|(_, read)| read.place),
         // Within a key the sequence decides, also over which was due first after a retry.
-        Ordering::Key(_) => taken.sort_unstable_by_key(|taken| taken.place.1),
+        Ordering::Key(_) => leased.sort_unstable_by_key(|(taken, _)| taken.sequence),
     }
     let mut malformed: HashMap<String, i64> = HashMap::new();
-    for Taken { place, key, got } in taken {
-        match got {
-            Got::Event(event) => claimed.events.push(*event),
-            Got::Died(topic, reason) => claimed.died.push((topic, reason)),
-            Got::Malformed(lease, why) => {
+    for (taken, read) in leased {
+        let lease = Lease {
+            id: read.id,
+            owner,
+            epoch: taken.epoch,
+        };
+        match (taken.died, read.event) {
+            (Some(reason), _) => claimed.died.push((read.topic, reason)),
+            (None, Ok(mut event)) => {
+                (event.lease, event.attempts) = (lease, taken.attempts);
+                claimed.events.push(*event);
+            }
+            (None, Err(why)) => {
                 claimed.malformed.push((lease, why));
                 // The first of its key comes first.
-                if let Some(key) = key {
-                    malformed.entry(key).or_insert(place.1);
+                if let Some(key) = read.key {
+                    malformed.entry(key).or_insert(taken.sequence);
                 }
             }
         }

@@ -47,23 +47,28 @@ fn system_time(micros: i64) -> SystemTime {
     time.unwrap_or(UNIX_EPOCH)
 }
 
-/// One row of `take.sql`.
-pub(super) struct Taken {
+/// One row of `read.sql`: an event that is not leased yet.
+pub(super) struct Read {
     pub(super) place: Cursor,
+    pub(super) id: Uuid,
+    pub(super) topic: String,
     pub(super) key: Option<String>,
-    pub(super) got: Got,
+    /// With no attempt and no lease yet; or why it is no event.
+    pub(super) event: Result<Box<Event>, String>,
 }
 
-pub(super) enum Got {
-    Event(Box<Event>),
-    Malformed(Lease, String),
-    Died(String, DeadReason),
+/// One row of `take.sql`: what became of it.
+pub(super) struct Taken {
+    pub(super) sequence: i64,
+    pub(super) attempts: u32,
+    pub(super) epoch: i64,
+    pub(super) died: Option<DeadReason>,
 }
 
-/// Where the columns of `take.sql` are. By number, as there are many rows.
+/// Where the columns of `read.sql` are. By number, as there are many rows.
 mod column {
-    pub(super) const ID: usize = 0;
-    pub(super) const SEQUENCE: usize = 1;
+    pub(super) const SEQUENCE: usize = 0;
+    pub(super) const ID: usize = 1;
     pub(super) const NAMESPACE: usize = 2;
     pub(super) const TOPIC: usize = 3;
     pub(super) const TENANT_ID: usize = 4;
@@ -78,46 +83,40 @@ mod column {
     pub(super) const PAYLOAD_BYTES: usize = 13;
     pub(super) const TRACEPARENT: usize = 14;
     pub(super) const TRACESTATE: usize = 15;
-    pub(super) const ATTEMPTS: usize = 16;
-    pub(super) const CREATED_AT: usize = 17;
-    pub(super) const NEXT_ATTEMPT_AT: usize = 18;
-    pub(super) const LEASE_EPOCH: usize = 19;
-    pub(super) const DEAD_REASON: usize = 20;
+    pub(super) const CREATED_AT: usize = 16;
+    pub(super) const NEXT_ATTEMPT_AT: usize = 17;
 }
 
-pub(super) fn taken(
-    row: &Row<'_>,
-    table: &Arc<Table>,
-    owner: Uuid,
-    now: i64,
-) -> rusqlite::Result<Taken> {
-    let sequence = row.get(column::SEQUENCE)?;
-    let lease = Lease {
-        id: id(row, column::ID)?,
-        owner,
-        epoch: row.get(column::LEASE_EPOCH)?,
-    };
-    let got = match reason(maybe_shown(row, column::DEAD_REASON)?) {
-        Some(reason) => Got::Died(shown(row, column::TOPIC)?, reason),
-        None => match event(row, table, lease, now) {
-            Ok(event) => Got::Event(Box::new(event)),
-            Err(why) => Got::Malformed(lease, why),
-        },
-    };
-    Ok(Taken {
-        place: Cursor(row.get(column::NEXT_ATTEMPT_AT)?, sequence),
+pub(super) fn read(row: &Row<'_>, table: &Arc<Table>, now: i64) -> rusqlite::Result<Read> {
+    let id = id(row, column::ID)?;
+    Ok(Read {
+        place: Cursor(
+            row.get(column::NEXT_ATTEMPT_AT)?,
+            row.get(column::SEQUENCE)?,
+        ),
+        id,
+        topic: shown(row, column::TOPIC)?,
         key: maybe_shown(row, column::ORDERING_KEY)?,
-        got,
+        event: event(row, table, id, now).map(Box::new),
     })
 }
 
-fn event(row: &Row<'_>, table: &Arc<Table>, lease: Lease, now: i64) -> Result<Event, String> {
+pub(super) fn taken(row: &Row<'_>) -> rusqlite::Result<Taken> {
+    Ok(Taken {
+        sequence: row.get(0)?,
+        attempts: row.get(1)?,
+        epoch: row.get(2)?,
+        died: reason(maybe_shown(row, 3)?),
+    })
+}
+
+fn event(row: &Row<'_>, table: &Arc<Table>, id: Uuid, now: i64) -> Result<Event, String> {
     let headers = match bytes(row, column::HEADERS).map_err(unreadable)? {
         b"{}" => BTreeMap::new(),
         text => serde_json::from_slice(text)
             .map_err(|_| "headers is not a JSON object with texts as its values".to_owned())?,
     };
-    readable(row, table, lease, headers, now).map_err(unreadable)
+    readable(row, table, id, headers, now).map_err(unreadable)
 }
 
 /// Text need not be UTF-8 in SQLite.
@@ -128,7 +127,7 @@ fn unreadable(error: rusqlite::Error) -> String {
 fn readable(
     row: &Row<'_>,
     table: &Arc<Table>,
-    lease: Lease,
+    id: Uuid,
     headers: BTreeMap<String, String>,
     now: i64,
 ) -> rusqlite::Result<Event> {
@@ -136,7 +135,7 @@ fn readable(
     let age = now.saturating_sub(created_at).max(0).unsigned_abs();
     Ok(Event {
         table: table.clone(),
-        id: lease.id,
+        id,
         sequence: row.get(column::SEQUENCE)?,
         namespace: row.get(column::NAMESPACE)?,
         topic: row.get(column::TOPIC)?,
@@ -156,10 +155,14 @@ fn readable(
             }),
             None => None,
         },
-        attempts: row.get(column::ATTEMPTS)?,
+        attempts: 0,
         created_at: system_time(created_at),
         age: Duration::from_micros(age),
-        lease,
+        lease: Lease {
+            id,
+            owner: Uuid::nil(),
+            epoch: 0,
+        },
     })
 }
 

@@ -1,4 +1,4 @@
-//! What all stores of this process on one file share: two threads, who relays, and the right to.
+//! What all stores of this process on one file share: three threads, who relays, and the right to.
 //!
 //! One process at a time relays a file: it holds the lock of a file beside the database, which ends
 //! with the process, however it ends. So whoever gets the lock knows that all leases are free.
@@ -26,6 +26,8 @@ const HANDOVER: Duration = Duration::from_millis(500);
 pub(super) struct Home {
     path: PathBuf,
     pub(super) writer: Worker,
+    /// Looks for what can be claimed, and waits for no operator.
+    pub(super) looker: Worker,
     pub(super) reader: Worker,
     pub(super) listeners: Arc<Listeners>,
     lock: Mutex<Weak<Lock>>,
@@ -53,6 +55,7 @@ impl Home {
         let link = |role| Link::new(path.clone(), role);
         let home = Arc::new(Self {
             writer: Worker::start_watching(link(Role::Writes), listeners.clone())?,
+            looker: Worker::start(link(Role::Reads))?,
             reader: Worker::start(link(Role::Reads))?,
             listeners,
             lock: Mutex::default(),

@@ -14,6 +14,8 @@ const BUSY: Duration = Duration::from_secs(5);
 /// How long to go on trying after that.
 const PATIENCE: Duration = Duration::from_secs(20);
 const STATEMENTS: usize = 200;
+/// What is in hand should be found in memory again when it is settled.
+const CACHE: &str = "pragma cache_size = -16384";
 
 pub(super) struct Link {
     path: PathBuf,
@@ -127,6 +129,7 @@ impl Link {
             let connection = Connection::open_with_flags(&self.path, flags)?;
             connection.busy_timeout(BUSY)?;
             connection.set_prepared_statement_cache_capacity(STATEMENTS);
+            connection.execute_batch(CACHE)?;
             match self.role {
                 Role::Reads => connection.execute_batch("pragma query_only = on")?,
                 Role::Writes => {

@@ -1,0 +1,35 @@
+//! Redis: one XADD for each event, pipelined, on the disk before it is acknowledged.
+
+use posthaste_relay::Envelope;
+use posthaste_relay::envelope::Binding;
+use posthaste_relay::sink::Redis;
+use posthaste_testkit::server::{self, Options};
+
+use super::{Sample, TOPIC, compare, flat_out};
+use crate::Result;
+use crate::bed::Bed;
+
+pub(crate) async fn run(bed: &Bed) -> Result {
+    let server = server::Redis::start(Options::new())?;
+    let client = redis::Client::open(server.url())?;
+    let connection = client.get_multiplexed_async_connection().await?;
+    let sample = Sample::new(&Envelope::raw(), Binding::Redis).await?;
+    let floor = async |events| {
+        flat_out(events, |_| {
+            let (mut connection, sample) = (connection.clone(), &sample);
+            async move {
+                let mut add = redis::cmd("XADD");
+                add.arg(TOPIC).arg("*");
+                for (name, value) in &sample.headers {
+                    add.arg(name).arg(value);
+                }
+                add.arg("payload").arg(&sample.body[..]);
+                let _: String = add.query_async(&mut connection).await?;
+                Ok(())
+            }
+        })
+        .await
+    };
+    let sink = || Ok(Redis::builder(server.url()).build()?);
+    compare(bed, "Redis", sink, floor).await
+}
