@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use rdkafka::ClientConfig;
+use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::KafkaError;
 
 use super::answer::told;
@@ -261,6 +262,12 @@ impl KafkaBuilder {
     fn config(&self, problems: &mut Vec<String>) -> ClientConfig {
         let timeout = self.timeout.as_millis().to_string();
         let mut config = ClientConfig::new();
+        config.set_log_level(
+            match self.properties.iter().any(|(name, _)| name == "debug") {
+                true => RDKafkaLogLevel::Debug,
+                false => RDKafkaLogLevel::Info,
+            },
+        );
         config
             .set("client.id", "posthaste")
             .set("enable.idempotence", "true")
