@@ -38,13 +38,15 @@ def records(brokers, topic):
     consumer.assign(begin)
     found = []
     while ends:
-        for record in consumer.consume(1000, timeout=1.0):
-            if record.error():
-                raise SystemExit(str(record.error()))
-            if record.offset() < ends.get(record.partition(), 0):
-                found.append(record)
-                if record.offset() + 1 == ends[record.partition()]:
-                    del ends[record.partition()]
+        record = consumer.poll(1.0)
+        if record is None:
+            continue
+        if record.error():
+            raise SystemExit(str(record.error()))
+        if record.offset() < ends.get(record.partition(), 0):
+            found.append(record)
+            if record.offset() + 1 == ends[record.partition()]:
+                del ends[record.partition()]
     consumer.close()
     return sorted(found, key=lambda record: (record.partition(), record.offset()))
 
@@ -68,7 +70,9 @@ def cloud_events(brokers, topic, mode):
             headers=dict(record.headers() or []), key=record.key(), value=record.value()
         )
         event = {"binary": from_binary, "structured": from_structured}[mode](message)
-        print(json.dumps({"attributes": event.get_attributes(), "data": event.get_data()}))
+        data = event.get_data()
+        data = json.loads(data) if isinstance(data, bytes) else data
+        print(json.dumps({"attributes": dict(event.get_attributes()), "data": data}))
 
 
 def grant(brokers, user, topic):
