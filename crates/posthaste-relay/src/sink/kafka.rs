@@ -257,7 +257,12 @@ impl Sink for Kafka {
                 self.suspects.cleared(&event);
                 Outcome::Delivered
             }
-            Err(failure) => self.outcome(&event, &topic, failure),
+            Err(failure) => {
+                let outcome = self.outcome(&event, &topic, failure);
+                self.together.let_go();
+                self.alone.let_go();
+                outcome
+            }
         }
     }
 
@@ -286,6 +291,12 @@ impl Slot {
         let link = Arc::new(Link::new(&config, setup.untold.clone())?);
         *slot = Some(link.clone());
         Ok(link)
+    }
+
+    /// Forgets a producer whose time is over, so that it ends.
+    fn let_go(&self) {
+        let mut slot = self.link.lock().expect("not poisoned");
+        slot.take_if(|link| link.health.is_over());
     }
 
     fn current(&self) -> Option<Arc<Link>> {

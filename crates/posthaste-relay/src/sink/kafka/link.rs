@@ -23,8 +23,8 @@ use super::answer::told;
 /// How often the state of the cluster is looked at.
 const TICK: Duration = Duration::from_millis(50);
 /// For how long no broker can be reached until the cluster counts as lost: a name may have several
-/// addresses, which are tried one after the other.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// addresses, which are tried one after the other, and a new producer needs half a second to begin.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What became of a record.
 #[derive(Debug)]
@@ -71,12 +71,9 @@ fn tend(producer: Arc<BaseProducer<Watcher>>) {
     }
     // Also of records that are being handed over right now. Dropped by this thread, which may wait
     // for librdkafka's own to end.
-    loop {
+    while Arc::strong_count(&producer) > 1 || producer.in_flight_count() > 0 {
         producer.purge(PurgeConfig::default().queue().inflight());
         producer.poll(TICK);
-        if Arc::strong_count(&producer) == 1 && producer.in_flight_count() == 0 {
-            return;
-        }
     }
 }
 
