@@ -192,7 +192,7 @@ async fn too_few_replicas_are_no_acknowledgement() {
     let mut outcomes = Vec::new();
     for _ in 0..4 {
         let others = async {
-            for _ in 0..100 {
+            for _ in 0..500 {
                 assert_eq!(sink.deliver(other.clone()).await, Outcome::Delivered);
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }

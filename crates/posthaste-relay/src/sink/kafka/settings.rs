@@ -202,7 +202,7 @@ impl KafkaBuilder {
         }
         config.set("bootstrap.servers", &brokers);
         let (Ok(topic), true) = (topic, problems.is_empty()) else {
-            return Err(SinkError::refused("Kafka", problems));
+            return Err(SinkError::refused("Kafka sink", problems));
         };
         Ok(Kafka {
             topic,
