@@ -72,7 +72,7 @@ def cloud_events(brokers, topic, mode):
         event = {"binary": from_binary, "structured": from_structured}[mode](message)
         data = event.get_data()
         data = json.loads(data) if isinstance(data, bytes) else data
-        print(json.dumps({"attributes": dict(event.get_attributes()), "data": data}))
+        print(json.dumps({"attributes": dict(event.get_attributes()), "data": data}, default=str))
 
 
 def grant(brokers, user, topic):

@@ -9,6 +9,7 @@ use posthaste_relay::sink::{Kafka, Outcome, Sink};
 use posthaste_testkit::server::{self, Listener, Options};
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, IsCa, KeyPair,
+    date_time_ymd,
 };
 
 use crate::cluster::*;
@@ -23,8 +24,8 @@ const MECHANISMS: [Mechanism; 3] = [
 struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
-    fn new() -> Self {
-        let mut params = CertificateParams::default();
+    fn new(name: &str) -> Self {
+        let mut params = params(name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
     }
@@ -36,12 +37,17 @@ impl Authority {
     /// A certificate for this name, and its key.
     fn certificate(&self, name: &str) -> (String, String) {
         let key = KeyPair::generate().unwrap();
-        let mut params = CertificateParams::new([name.to_owned()]).unwrap();
-        params.distinguished_name = DistinguishedName::new();
-        params.distinguished_name.push(DnType::CommonName, name);
-        let certificate = params.signed_by(&key, &self.0).unwrap();
+        let certificate = params(name).signed_by(&key, &self.0).unwrap();
         (certificate.pem(), key.serialize_pem())
     }
+}
+
+fn params(name: &str) -> CertificateParams {
+    let mut params = CertificateParams::new([name.to_owned()]).unwrap();
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, name);
+    (params.not_before, params.not_after) = (date_time_ymd(2020, 1, 1), date_time_ymd(2100, 1, 1));
+    params
 }
 
 struct Guarded {
@@ -53,7 +59,7 @@ struct Guarded {
 /// A server with TLS that wants certificates, and one with TLS that wants passwords. Whoever comes
 /// without either may do everything: that is for the tests themselves.
 static GUARDED: LazyLock<Guarded> = LazyLock::new(|| {
-    let (servers, clients) = (Authority::new(), Authority::new());
+    let (servers, clients) = (Authority::new("servers"), Authority::new("clients"));
     let (certificate, key) = servers.certificate("localhost");
     let users = format!("user_writer=\"{PASSWORD}\" user_stranger=\"{PASSWORD}\"");
     let login = "org.apache.kafka.common.security";

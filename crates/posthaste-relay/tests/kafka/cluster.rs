@@ -1,4 +1,4 @@
-//! Servers to test with: one that all share, one that is stopped and killed, one whose network fails.
+//! Servers to test with: one that all share, two that are stopped and killed, one whose network fails.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -20,14 +20,16 @@ pub(crate) const SCRIPT: &str = include_str!("../../../posthaste-testkit/python/
 pub(crate) const TOPIC: &str = "shop.order.placed.v1";
 /// What the topics here take, at most.
 pub(crate) const LIMIT: usize = 2 * 1024 * 1024;
-/// Requests that are larger break the connection, on the servers that are not shared.
+/// Larger requests break the connection, on the server behind a network that fails.
 pub(crate) const REQUEST_LIMIT: usize = 4 * 1024 * 1024;
 
-/// A server that tests stop and kill, one after the other.
-pub(crate) static MORTAL: LazyLock<Arc<Mutex<server::Kafka>>> = LazyLock::new(|| {
-    let options = Options::new().setting("socket.request.max.bytes", REQUEST_LIMIT);
-    Arc::new(Mutex::new(server::Kafka::start(options).unwrap()))
-});
+/// Servers that tests stop and kill, one test after the other: two, as it takes them long to start.
+static MORTALS: [LazyLock<Arc<Mutex<server::Kafka>>>; 2] =
+    [LazyLock::new(start), LazyLock::new(start)];
+
+fn start() -> Arc<Mutex<server::Kafka>> {
+    Arc::new(Mutex::new(server::Kafka::start(Options::new()).unwrap()))
+}
 
 /// A server behind a network that fails, and that is paused; by one test after the other.
 pub(crate) struct Faulty {
@@ -42,14 +44,15 @@ static FAULTY: LazyLock<Arc<Mutex<Faulty>>> = LazyLock::new(|| {
         protocol: "PLAINTEXT",
         advertised: Some(proxy.address().port()),
     };
-    let server = server::Kafka::start_with(Options::new(), &[listener], &[]).unwrap();
+    let options = Options::new().setting("socket.request.max.bytes", REQUEST_LIMIT);
+    let server = server::Kafka::start_with(options, &[listener], &[]).unwrap();
     proxy.lead_to(server.listener("PROXIED").unwrap());
     Arc::new(Mutex::new(Faulty { server, proxy }))
 });
 
-/// The mortal server, at work, for this test alone.
-pub(crate) async fn mortal() -> OwnedMutexGuard<server::Kafka> {
-    let mortal = blocking(|| MORTAL.clone()).await;
+/// A mortal server, at work, for this test alone.
+pub(crate) async fn mortal(number: usize) -> OwnedMutexGuard<server::Kafka> {
+    let mortal = blocking(move || MORTALS[number].clone()).await;
     let mut server = mortal.lock_owned().await;
     // A test that failed may have left it stopped.
     if server.pid().is_none() {

@@ -29,7 +29,7 @@ impl Topic {
     }
 
     async fn mortal() -> Self {
-        let server = mortal().await;
+        let server = mortal(0).await;
         let brokers = server.brokers();
         Self {
             name: fresh_topic(&brokers).await,

@@ -40,7 +40,7 @@ async fn until_settled(store: &impl Store) {
 // F9 K3 B21 M13
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_goes_down_costs_no_attempt_and_every_key_stays_in_order() {
-    let mut server = mortal().await;
+    let mut server = mortal(1).await;
     let brokers = server.brokers();
     let topic = fresh_name();
     create(&brokers, &topic, 4, &[]).await;

@@ -22,7 +22,7 @@ fn impatient(brokers: &str, topic: &str) -> Arc<Kafka> {
 // F9
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_is_killed_loses_nothing_that_it_acknowledged() {
-    let mut server = mortal().await;
+    let mut server = mortal(1).await;
     let brokers = server.brokers();
     let topic = fresh_topic(&brokers).await;
     let sink = impatient(&brokers, &topic);
@@ -115,8 +115,8 @@ async fn an_acknowledgement_that_gets_lost_makes_no_duplicate() {
 // F9: the server closes the connection on such a request, without a word.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_event_that_breaks_every_connection_is_blamed_in_the_end() {
-    let server = mortal().await;
-    let brokers = server.brokers();
+    let faulty = faulty().await;
+    let brokers = faulty.server.brokers();
     let topic = fresh_topic(&brokers).await;
     let sink = sink(&brokers, &topic).build().unwrap();
     let poison = large_event(REQUEST_LIMIT + 1).await;

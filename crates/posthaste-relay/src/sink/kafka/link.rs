@@ -166,7 +166,8 @@ impl Health {
                 }
                 return;
             }
-            Some(Code::BrokerTransportFailure) if text.contains("in state UP") => {
+            // A silence is no break, and told elsewhere.
+            _ if text.contains("in state UP") && !text.contains("timed out") => {
                 self.broken.store(now, Ordering::Relaxed);
             }
             _ => {}
@@ -216,6 +217,10 @@ impl ProducerContext for Watcher {
 
 impl ClientContext for Watcher {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, text: &str) {
+        // A connection that the broker closed is logged, and no error.
+        if facility == "FAIL" {
+            self.0.heard(None, text);
+        }
         let text = told(text, &self.0.untold);
         match level {
             RDKafkaLogLevel::Emerg
