@@ -141,7 +141,8 @@ fn make(keys: &mut Group<'_>) -> Option<Arc<dyn Sink>> {
     if keys.boolean("tls")? {
         builder = builder.tls();
     }
-    builder = log_in(keys, certificates(keys, builder)?)?;
+    builder = certificates(keys, builder)?;
+    builder = log_in(keys, builder)?;
     for property in keys.texts("properties") {
         match property.split_once('=') {
             Some((name, value)) => builder = builder.property(name.trim(), value.trim()),
