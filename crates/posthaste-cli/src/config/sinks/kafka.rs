@@ -125,7 +125,7 @@ pub(super) const TYPE: SinkType = SinkType {
 fn make(keys: &mut Group<'_>) -> Option<Arc<dyn Sink>> {
     let envelope = envelope(keys);
     let size = keys.integer("max_message_size")?;
-    let mut builder = Kafka::builder(keys.texts("brokers"))
+    let mut builder = Kafka::builder(keys.required_texts("brokers")?)
         .topic(keys.text("topic")?)
         .envelope(envelope?)
         .timeout(keys.duration("timeout")?)
