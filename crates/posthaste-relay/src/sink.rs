@@ -4,8 +4,10 @@ mod bus;
 mod func;
 #[cfg(feature = "http")]
 pub mod http;
+#[cfg(feature = "kafka")]
+pub mod kafka;
 mod stdout;
-#[cfg(feature = "http")]
+#[cfg(any(feature = "http", feature = "kafka"))]
 mod suspects;
 
 use std::sync::Arc;
@@ -18,6 +20,8 @@ pub use bus::Bus;
 pub use func::{FromFn, from_fn};
 #[cfg(feature = "http")]
 pub use http::Http;
+#[cfg(feature = "kafka")]
+pub use kafka::Kafka;
 pub use stdout::{JsonLines, stdout};
 
 /// Where events go.

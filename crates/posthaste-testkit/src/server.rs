@@ -6,18 +6,23 @@
 //! A further server is one file beside `postgres.rs`: it finds its program (or installs it with
 //! `debian::install`), and describes how to start it inside a `Private`, which brings the
 //! directory, the unprivileged account, the log, the signals and the clean-up. Linux only.
-//! [`python`] runs other people's clients, to read back what was sent.
+//! [`python`] runs other people's clients, to read back what was sent; [`Proxy`] is a network that fails.
 
 mod account;
 mod debian;
+mod kafka;
+mod kafka_programs;
 mod port;
 mod postgres;
 mod postgres_programs;
 mod private;
+mod proxy;
 mod python;
 mod watchdog;
 
+pub use kafka::{Kafka, Listener, TEST_KAFKA};
 pub use postgres::Postgres;
+pub use proxy::Proxy;
 pub use python::python;
 
 use std::fmt;

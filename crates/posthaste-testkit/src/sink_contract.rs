@@ -84,9 +84,18 @@ impl Arrived {
 /// ```ignore
 /// posthaste_testkit::sink_contract!(Webhook::new());
 /// ```
+///
+/// Where servers are slow to start, those that are stopped can be others than those that are not:
+///
+/// ```ignore
+/// posthaste_testkit::sink_contract!(Topic::shared(), outage: Topic::mortal());
+/// ```
 #[macro_export]
 macro_rules! sink_contract {
     ($place:expr) => {
+        $crate::sink_contract!($place, outage: $place);
+    };
+    ($place:expr, outage: $mortal:expr) => {
         $crate::sink_contract! { $place;
             arrive {
                 an_event_arrives_with_all_that_it_says
@@ -102,6 +111,8 @@ macro_rules! sink_contract {
                 events_delivered_one_after_the_other_arrive_in_that_order
                 a_delivery_that_is_given_up_leaves_the_sink_usable
             }
+        }
+        $crate::sink_contract! { $mortal;
             outage {
                 while_the_server_is_down_nothing_is_delivered_and_nothing_is_the_events_fault
                 a_sink_made_while_the_server_is_down_works_once_it_is_up

@@ -220,9 +220,15 @@ fn unknown(
     let tables = Section::within(general).map(Section::name);
     let known: Vec<&'static str> = own.map(|key| key.name).chain(tables).collect();
     let meant = nearest(name, known.iter().copied());
-    let elsewhere = keys::all().find(|(_, key)| key.name == name).or_else(|| {
-        keys::all().find(|(_, key)| nearest(name, std::iter::once(key.name)).is_some())
-    });
+    // Not those of one type of sinks: it is seldom another type that was meant.
+    let others = || {
+        keys::all().filter(|(section, key)| {
+            section.path != "sink" || section.keys(None).any(|common| common.name == key.name)
+        })
+    };
+    let elsewhere = others()
+        .find(|(_, key)| key.name == name)
+        .or_else(|| others().find(|(_, key)| nearest(name, std::iter::once(key.name)).is_some()));
     let help = match (meant, elsewhere) {
         (Some(meant), Some((section, key))) if key.name == name => {
             format!(

@@ -1,6 +1,7 @@
 //! The types of sinks, one file each. A new one is a file, and an entry of [`SINKS`].
 
 mod http;
+mod kafka;
 mod stdout;
 
 use std::sync::Arc;
@@ -25,7 +26,7 @@ pub(crate) struct SinkType {
 }
 
 /// In the order of the reference.
-pub(crate) const SINKS: &[SinkType] = &[http::TYPE, stdout::TYPE];
+pub(crate) const SINKS: &[SinkType] = &[http::TYPE, kafka::TYPE, stdout::TYPE];
 
 /// Their names.
 pub(crate) const TYPES: [&str; SINKS.len()] = {

@@ -259,6 +259,14 @@ impl Group<'_> {
         }
     }
 
+    /// The same of a key that is required; nothing if it was not given, which was said.
+    pub(crate) fn required_texts(&mut self, name: &str) -> Option<Vec<String>> {
+        match self.value(name)? {
+            Value::Texts(texts) => Some(texts),
+            _ => None,
+        }
+    }
+
     pub(crate) fn integer(&mut self, name: &str) -> Option<u64> {
         match self.value(name)? {
             Value::Integer(number) => Some(number),

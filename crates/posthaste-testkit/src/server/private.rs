@@ -120,6 +120,14 @@ impl Private {
         Ok(())
     }
 
+    /// Sends `signal` to the main process, if it runs.
+    pub(super) fn signal(&self, signal: &str) -> Result<()> {
+        match self.pid() {
+            Some(pid) => self.shell(&format!("kill -{signal} {pid}")),
+            None => Ok(()),
+        }
+    }
+
     /// Kills every process of the server, as a power cut would, and waits until all are gone.
     pub(super) fn kill(&mut self) -> Result<()> {
         self.shell("sweep KILL 200")?;

@@ -1,0 +1,199 @@
+//! Kafka.
+
+use std::sync::Arc;
+
+use posthaste_relay::sink::kafka::{Compression, KafkaBuilder, Mechanism};
+use posthaste_relay::sink::{Kafka, Sink};
+
+use super::{
+    Default, Group, Key, Kind, SOURCE, SinkType, envelope, envelope_key, refuse, timeout_key,
+};
+
+pub(super) const TYPE: SinkType = SinkType {
+    name: "kafka",
+    doc: "Sends each event to a topic of Kafka, acknowledged by all in-sync replicas. See \
+          docs/sinks/kafka.md.",
+    keys: &[
+        Key {
+            name: "brokers",
+            kind: Kind::Texts,
+            default: Default::Required,
+            doc: "Some of the cluster's brokers, each as host:port.",
+            example: "kafka-1.example:9092,kafka-2.example:9092",
+        },
+        Key {
+            name: "topic",
+            kind: Kind::Text,
+            default: Default::Is("{topic}"),
+            doc: "The topic of Kafka, which must exist. May be a template, such as `shop.{topic}`.",
+            example: "shop.{topic}",
+        },
+        envelope_key("raw", "cloudevents"),
+        SOURCE,
+        timeout_key("15s"),
+        Key {
+            name: "linger",
+            kind: Kind::Duration,
+            default: Default::Is("2ms"),
+            doc: "How long to wait for more events to go into a batch.",
+            example: "10ms",
+        },
+        Key {
+            name: "compression",
+            kind: Kind::Word(&["none", "gzip", "snappy", "lz4", "zstd"]),
+            default: Default::Is("none"),
+            doc: "How batches are compressed.",
+            example: "lz4",
+        },
+        Key {
+            name: "max_message_size",
+            kind: Kind::Size,
+            default: Default::Is("64MiB"),
+            doc: "Larger events are rejected without being sent. The topic has a limit of its own.",
+            example: "1MiB",
+        },
+        Key {
+            name: "tls",
+            kind: Kind::Boolean,
+            default: Default::Is("false"),
+            doc: "Whether to connect with TLS. `ca_file` and `certificate_file` switch it on, too.",
+            example: "true",
+        },
+        Key {
+            name: "ca_file",
+            kind: Kind::Text,
+            default: Default::Is(""),
+            doc: "The certificate authorities (PEM) to trust, in place of those that the system \
+                  trusts.",
+            example: "/etc/ssl/kafka-ca.pem",
+        },
+        Key {
+            name: "certificate_file",
+            kind: Kind::Text,
+            default: Default::Is(""),
+            doc: "A certificate (PEM) to show to brokers, together with `key_file`.",
+            example: "/etc/ssl/relay.pem",
+        },
+        Key {
+            name: "key_file",
+            kind: Kind::Text,
+            default: Default::Is(""),
+            doc: "The key (PEM) of `certificate_file`.",
+            example: "/run/secrets/relay-key.pem",
+        },
+        Key {
+            name: "sasl",
+            kind: Kind::Word(&["none", "plain", "scram-sha-256", "scram-sha-512"]),
+            default: Default::Is("none"),
+            doc: "How to log in, as `user` with `password`. Use `plain` with TLS only: it sends the \
+                  password.",
+            example: "scram-sha-512",
+        },
+        Key {
+            name: "user",
+            kind: Kind::Text,
+            default: Default::Is(""),
+            doc: "Who logs in.",
+            example: "relay",
+        },
+        Key {
+            name: "password",
+            kind: Kind::Secret,
+            default: Default::Unset,
+            doc: "The password of `user`.",
+            example: "a-password",
+        },
+        Key {
+            name: "password_file",
+            kind: Kind::File("password"),
+            default: Default::Unset,
+            doc: "A file that holds the password, in place of `password`.",
+            example: "/run/secrets/kafka",
+        },
+        Key {
+            name: "properties",
+            kind: Kind::Texts,
+            default: Default::Is(""),
+            doc: "Properties of librdkafka, each as name=value, for what has no key here. They are \
+                  shown to whoever may see the configuration.",
+            example: "batch.size=500000,client.rack=eu-1a",
+        },
+    ],
+    make,
+};
+
+fn make(keys: &mut Group<'_>) -> Option<Arc<dyn Sink>> {
+    let envelope = envelope(keys);
+    let size = keys.integer("max_message_size")?;
+    let mut builder = Kafka::builder(keys.required_texts("brokers")?)
+        .topic(keys.text("topic")?)
+        .envelope(envelope?)
+        .timeout(keys.duration("timeout")?)
+        .linger(keys.duration("linger")?)
+        .max_message_size(usize::try_from(size).unwrap_or(usize::MAX))
+        .compression(match &*keys.text("compression")? {
+            "gzip" => Compression::Gzip,
+            "snappy" => Compression::Snappy,
+            "lz4" => Compression::Lz4,
+            "zstd" => Compression::Zstd,
+            _ => Compression::None,
+        });
+    if keys.boolean("tls")? {
+        builder = builder.tls();
+    }
+    builder = certificates(keys, builder)?;
+    builder = log_in(keys, builder)?;
+    for property in keys.texts("properties") {
+        match property.split_once('=') {
+            Some((name, value)) => builder = builder.property(name.trim(), value.trim()),
+            None => return refuse(keys, "properties", "a property is written as name=value"),
+        }
+    }
+    match builder.build() {
+        Ok(sink) => Some(Arc::new(sink)),
+        Err(error) => refuse(keys, "", &error.to_string()),
+    }
+}
+
+fn certificates(keys: &mut Group<'_>, mut builder: KafkaBuilder) -> Option<KafkaBuilder> {
+    if let Some(pem) = file(keys, "ca_file")? {
+        builder = builder.trust(pem);
+    }
+    match (file(keys, "certificate_file")?, file(keys, "key_file")?) {
+        (None, None) => Some(builder),
+        (Some(certificate), Some(key)) => Some(builder.client_certificate(certificate, key)),
+        (Some(_), None) => refuse(keys, "certificate_file", "`key_file` is missing"),
+        (None, Some(_)) => refuse(keys, "key_file", "`certificate_file` is missing"),
+    }
+}
+
+fn log_in(keys: &mut Group<'_>, builder: KafkaBuilder) -> Option<KafkaBuilder> {
+    let mechanism = match &*keys.text("sasl")? {
+        "plain" => Mechanism::Plain,
+        "scram-sha-256" => Mechanism::ScramSha256,
+        "scram-sha-512" => Mechanism::ScramSha512,
+        _ if keys.some_text("user").is_some() => {
+            return refuse(keys, "user", "`sasl` says not to log in: choose how");
+        }
+        _ => return Some(builder),
+    };
+    match (keys.some_text("user"), keys.some_text("password")) {
+        (Some(user), Some(password)) => Some(builder.sasl(mechanism, user, password)),
+        _ => refuse(
+            keys,
+            "sasl",
+            "`user` and `password` (or `password_file`) are missing",
+        ),
+    }
+}
+
+/// What a file holds that a key names; nothing, if it names none.
+fn file(keys: &mut Group<'_>, name: &str) -> Option<Option<Vec<u8>>> {
+    let Some(path) = keys.some_text(name) else {
+        return Some(None);
+    };
+    match std::fs::read(keys.values.folder.join(&path)) {
+        Ok(pem) => Some(Some(pem)),
+        Err(error) => refuse(keys, name, &format!("{path:?} cannot be read: {error}")),
+    }
+}

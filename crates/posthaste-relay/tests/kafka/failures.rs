@@ -1,0 +1,204 @@
+//! What a broker refuses, and whose fault it is.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use posthaste_relay::sink::{Kafka, Outcome, Sink};
+use posthaste_testkit::sink_contract;
+use tokio::task::JoinSet;
+
+use crate::cluster::*;
+
+async fn all_delivered(sink: Kafka, messages: &[posthaste::Message]) -> Vec<String> {
+    let (sink, mut deliveries) = (Arc::new(sink), JoinSet::new());
+    for event in sink_contract::events(messages).await {
+        let sink = sink.clone();
+        deliveries.spawn(async move {
+            assert_eq!(sink.deliver(event.clone()).await, Outcome::Delivered);
+            event.id.to_string()
+        });
+    }
+    let mut ids = deliveries.join_all().await;
+    ids.sort();
+    ids
+}
+
+async fn ids(brokers: &str, topic: &str) -> Vec<String> {
+    let mut ids: Vec<_> = read(brokers, topic).await.iter().map(Record::id).collect();
+    ids.sort();
+    ids
+}
+
+// K3
+#[tokio::test]
+async fn a_topic_that_is_not_there_is_told_and_used_once_it_is() {
+    let brokers = shared().await;
+    let name = fresh_name();
+    let sink = sink(&brokers, &format!("{name}.{{aggregate_type}}"))
+        .build()
+        .unwrap();
+    create(&brokers, &format!("{name}.Known"), 1, &[]).await;
+    let unknown = event_of(message().aggregate("Unknown", "1")).await;
+    let known = event_of(message().aggregate("Known", "1")).await;
+    for _ in 0..3 {
+        let outcome = sink.deliver(unknown.clone()).await;
+        let Outcome::Retry(why) = outcome else {
+            panic!("{outcome:?}");
+        };
+        assert!(
+            why.contains(&format!("\"{name}.Unknown\" does not exist: create it")),
+            "{why}"
+        );
+        // The others go on.
+        assert_eq!(sink.deliver(known.clone()).await, Outcome::Delivered);
+    }
+    create(&brokers, &format!("{name}.Unknown"), 1, &[]).await;
+    until_delivered(&sink, &unknown).await;
+    assert_eq!(read(&brokers, &format!("{name}.Unknown")).await.len(), 1);
+}
+
+// K3 F9: where all events go to one topic, none of them is at fault.
+#[tokio::test]
+async fn the_only_topic_is_the_destination_and_costs_no_attempt_while_it_is_not_there() {
+    let brokers = shared().await;
+    let name = fresh_name();
+    let sink = sink(&brokers, &name).build().unwrap();
+    for _ in 0..2 {
+        let outcome = deliver(&sink).await;
+        assert!(
+            matches!(&outcome, Outcome::Unavailable(why) if why.contains("does not exist")),
+            "{outcome:?}"
+        );
+    }
+    create(&brokers, &name, 1, &[]).await;
+    until_delivered(&sink, &event_of(message()).await).await;
+}
+
+#[tokio::test]
+async fn a_topic_that_is_deleted_and_made_again_is_used_again() {
+    let brokers = shared().await;
+    let name = fresh_topic(&brokers).await;
+    let sink = sink(&brokers, &name)
+        .timeout(Duration::from_secs(3))
+        .build()
+        .unwrap();
+    for _ in 0..20 {
+        assert_eq!(deliver(&sink).await, Outcome::Delivered);
+    }
+    delete(&brokers, &name).await;
+    let outcome = deliver(&sink).await;
+    assert!(matches!(outcome, Outcome::Unavailable(_)), "{outcome:?}");
+    create(&brokers, &name, 3, &[]).await;
+    let event = event_of(message()).await;
+    until_delivered(&sink, &event).await;
+    assert_eq!(ids(&brokers, &name).await, [event.id.to_string()]);
+}
+
+// F6
+#[tokio::test]
+async fn one_byte_more_than_a_topic_takes_is_rejected() {
+    let brokers = shared().await;
+    let name = fresh_name();
+    create(&brokers, &name, 1, &[("max.message.bytes", "50000")]).await;
+    let sink = sink(&brokers, &name).build().unwrap();
+    // The largest that fits, found by halving: what is beside the payload is less than this.
+    let (mut fits, mut too_large) = (49_000, 50_000);
+    while too_large - fits > 1 {
+        let middle = fits + (too_large - fits) / 2;
+        match sink.deliver(large_event(middle).await).await {
+            Outcome::Delivered => fits = middle,
+            Outcome::Reject(_) => too_large = middle,
+            other => panic!("{other:?}"),
+        }
+    }
+    let largest = large_event(fits).await;
+    assert_eq!(sink.deliver(largest.clone()).await, Outcome::Delivered);
+    let outcome = sink.deliver(large_event(fits + 1).await).await;
+    assert!(
+        matches!(&outcome, Outcome::Reject(why) if why.contains("`max.message.bytes`")),
+        "{outcome:?}"
+    );
+    let last = read(&brokers, &name).await.pop().unwrap();
+    assert_eq!(last.value.unwrap().len(), fits);
+}
+
+// F6
+#[tokio::test]
+async fn what_is_larger_than_the_sinks_own_limit_is_not_even_sent() {
+    let brokers = shared().await;
+    let name = fresh_topic(&brokers).await;
+    let sink = sink(&brokers, &name)
+        .max_message_size(10_000)
+        .build()
+        .unwrap();
+    let outcome = sink.deliver(event_of(of_size(10_000)).await).await;
+    assert!(
+        matches!(&outcome, Outcome::Reject(why) if why.contains("`max_message_size`")),
+        "{outcome:?}"
+    );
+    assert_eq!(
+        sink.deliver(event_of(of_size(8_000)).await).await,
+        Outcome::Delivered
+    );
+}
+
+// F6: the broker refuses the whole batch, in which each single record would have been welcome.
+#[tokio::test]
+async fn a_batch_that_is_too_large_is_not_the_fault_of_its_records() {
+    let brokers = shared().await;
+    let name = fresh_name();
+    create(&brokers, &name, 1, &[("max.message.bytes", "20000")]).await;
+    let sink = sink(&brokers, &name)
+        .linger(Duration::from_millis(50))
+        .build()
+        .unwrap();
+    let sent = all_delivered(sink, &vec![of_size(5_000); 100]).await;
+    assert_eq!(ids(&brokers, &name).await, sent);
+}
+
+// B8
+#[tokio::test]
+async fn a_full_queue_is_waited_for() {
+    let brokers = shared().await;
+    let name = fresh_topic(&brokers).await;
+    let sink = sink(&brokers, &name).property("queue.buffering.max.messages", "10");
+    let sent = all_delivered(sink.build().unwrap(), &vec![message(); 500]).await;
+    assert_eq!(ids(&brokers, &name).await, sent);
+}
+
+// K3 B8
+#[tokio::test]
+async fn a_topic_that_is_deleted_is_no_acknowledgement_and_holds_up_no_other() {
+    let brokers = shared().await;
+    let name = fresh_name();
+    for part in ["Gone", "Other"] {
+        create(&brokers, &format!("{name}.{part}"), 1, &[]).await;
+    }
+    let sink =
+        sink(&brokers, &format!("{name}.{{aggregate_type}}")).timeout(Duration::from_secs(1));
+    let sink = sink.build().unwrap();
+    let gone = event_of(message().aggregate("Gone", "1")).await;
+    let other = event_of(message().aggregate("Other", "1")).await;
+    assert_eq!(sink.deliver(gone.clone()).await, Outcome::Delivered);
+    delete(&brokers, &format!("{name}.Gone")).await;
+    let mut outcomes = Vec::new();
+    // Down for it at first, as it was there a moment ago; then it is known to be gone.
+    while !matches!(outcomes.last(), Some(Outcome::Retry(_))) {
+        let others = async {
+            loop {
+                assert_eq!(sink.deliver(other.clone()).await, Outcome::Delivered);
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::select! {
+            outcome = sink.deliver(gone.clone()) => outcomes.push(outcome),
+            () = others => {}
+        }
+        let waits =
+            |outcome: &Outcome| matches!(outcome, Outcome::Unavailable(_) | Outcome::Retry(_));
+        assert!(
+            outcomes.iter().all(waits) && outcomes.len() < 10,
+            "{outcomes:?}"
+        );
+    }
+}
