@@ -4,9 +4,17 @@ mod bus;
 mod func;
 #[cfg(feature = "http")]
 pub mod http;
+#[cfg(any(feature = "nats", feature = "redis"))]
+mod link;
+#[cfg(feature = "nats")]
+pub mod nats;
+#[cfg(feature = "redis")]
+pub mod redis;
 mod stdout;
-#[cfg(feature = "http")]
+#[cfg(any(feature = "http", feature = "nats", feature = "redis"))]
 mod suspects;
+#[cfg(any(feature = "http", feature = "nats", feature = "redis"))]
+mod tls;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +26,10 @@ pub use bus::Bus;
 pub use func::{FromFn, from_fn};
 #[cfg(feature = "http")]
 pub use http::Http;
+#[cfg(feature = "nats")]
+pub use nats::Nats;
+#[cfg(feature = "redis")]
+pub use redis::Redis;
 pub use stdout::{JsonLines, stdout};
 
 /// Where events go.
