@@ -220,9 +220,12 @@ fn unknown(
     let tables = Section::within(general).map(Section::name);
     let known: Vec<&'static str> = own.map(|key| key.name).chain(tables).collect();
     let meant = nearest(name, known.iter().copied());
-    let elsewhere = keys::all().find(|(_, key)| key.name == name).or_else(|| {
-        keys::all().find(|(_, key)| nearest(name, std::iter::once(key.name)).is_some())
-    });
+    // A password of a database does not belong into a sink that has one, too: it is part of the address.
+    let of_others = |other: &Section| general != "database" || other.path != "sink";
+    let others = || keys::all().filter(|(other, _)| of_others(other));
+    let elsewhere = others()
+        .find(|(_, key)| key.name == name)
+        .or_else(|| others().find(|(_, key)| nearest(name, std::iter::once(key.name)).is_some()));
     let help = match (meant, elsewhere) {
         (Some(meant), Some((section, key))) if key.name == name => {
             format!(

@@ -149,22 +149,3 @@ async fn an_answer_of_somebody_else_is_no_acknowledgement() {
         "{answered:?}"
     );
 }
-
-// F9
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_without_room_for_streams_is_an_outage() {
-    let server = private(&[]);
-    add(
-        &server.url(),
-        Config {
-            max_bytes: 600,
-            discard: DiscardPolicy::New,
-            ..usual()
-        },
-    )
-    .await;
-    let sink = Nats::builder(server.url()).build().unwrap();
-    assert_eq!(outcome(&sink).await, Outcome::Delivered);
-    let full = outcome(&sink).await;
-    assert!(is_unavailable(&full, "maximum bytes"), "{full:?}");
-}

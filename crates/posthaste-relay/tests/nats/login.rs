@@ -100,8 +100,9 @@ async fn each_way_to_log_in_works_and_a_wrong_secret_is_clear_and_not_told() {
                 .setting("resolver", "MEMORY")
                 .setting(
                     "resolver_preload",
-                    format!("{{ {ACCOUNT}: {ACCOUNT_CLAIMS} }}"),
-                ),
+                    format!("{{ {ACCOUNT}: {ACCOUNT_CLAIMS}, {SYSTEM}: {SYSTEM_CLAIMS} }}"),
+                )
+                .setting("system_account", SYSTEM),
             |builder, seed| builder.credentials(credentials(seed)),
             SEED,
             OTHER_SEED,
@@ -131,8 +132,10 @@ async fn a_user_without_the_right_to_a_subject_is_told_at_once_and_its_neighbour
             publish: [ "shop.order.placed.v1" ], subscribe: [ "_INBOX.>" ] } }
     ] }"#;
     let server = private(&[("authorization", rights)]);
-    let url = server.url().replace("://", "://admin:canary@");
-    add(&url, usual()).await;
+    let admin = async_nats::ConnectOptions::with_user_and_password("admin".into(), "canary".into());
+    let admin = admin.connect(server.url()).await.unwrap();
+    let jetstream = async_nats::jetstream::new(admin);
+    jetstream.create_stream(usual()).await.unwrap();
     let sink = Nats::builder(server.url())
         .user("relay", "canary")
         .build()
