@@ -1,5 +1,8 @@
 //! TLS, passwords, tokens, nkeys and rights, against servers that want them.
 
+use std::io::Write;
+use std::sync::{Arc, Mutex};
+
 use posthaste_relay::sink::nats::NatsBuilder;
 use posthaste_relay::sink::{Nats, Outcome, Sink};
 use posthaste_testkit::server::{self, Options};
@@ -152,4 +155,39 @@ async fn a_user_without_the_right_to_a_subject_is_told_at_once_and_its_neighbour
         looked.contains("$JS.API") && !looked.contains("canary"),
         "{looked}"
     );
+}
+
+/// What was logged.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+// B13: not even in the lines of the client that we use, on a thread of its own.
+#[tokio::test]
+async fn no_log_line_tells_a_secret() {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::TRACE)
+        .with_writer(move || writer.clone())
+        .finish();
+    let _guard = tracing::subscriber::set_default(subscriber);
+    let server = private(&[("authorization", "{ user: relay, password: canary-right }")]);
+    for password in ["canary-right", "canary-wrong"] {
+        let sink = Nats::builder(server.url()).user("relay", password);
+        let sink = sink.build().unwrap();
+        let _ = (outcome(&sink).await, sink.check().await);
+    }
+    let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    assert!(text.contains("async_nats"), "nothing was logged");
+    assert!(!text.contains("canary"), "{text}");
 }
