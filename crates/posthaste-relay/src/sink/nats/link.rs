@@ -2,12 +2,13 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_nats::connection::State;
 use async_nats::{
-    Client, ConnectErrorKind, ConnectOptions, Event, HeaderMap, Message, Request, RequestErrorKind,
-    ServerAddr,
+    Client, ConnectErrorKind, ConnectOptions, Event, HeaderMap, Request, RequestError,
+    RequestErrorKind, ServerAddr,
 };
 use bytes::Bytes;
 use tokio::sync::watch;
@@ -17,6 +18,10 @@ use crate::sink::link::Link;
 /// A server that does not answer to this many pings in a row is gone (see `MAX_PENDING_PINGS` of the
 /// client: the third is one too many). So it is noticed before a delivery's time is over.
 const PINGS_WITHIN_TIMEOUT: u32 = 4;
+
+/// The client remembers who waits for an answer for as long as the connection lasts. So a connection on which
+/// this many answers never came is let go.
+const MOST_UNANSWERED: usize = 10_000;
 
 /// Where servers are, and how to get in.
 pub(super) struct Place {
@@ -67,6 +72,7 @@ struct Trouble {
 pub(super) struct Connection {
     pub(super) client: Client,
     trouble: watch::Receiver<Trouble>,
+    unanswered: AtomicUsize,
 }
 
 /// Why a publication was not answered.
@@ -106,7 +112,13 @@ impl Connection {
         let patience = place.connect_timeout * u32::try_from(place.servers.len()).unwrap_or(1) * 2;
         let opened = tokio::time::timeout(patience, options.connect(&place.servers[..])).await;
         let why = match opened {
-            Ok(Ok(client)) => return Ok(Self { client, trouble }),
+            Ok(Ok(client)) => {
+                return Ok(Self {
+                    client,
+                    trouble,
+                    unanswered: AtomicUsize::new(0),
+                });
+            }
             Ok(Err(error)) => match error.kind() {
                 ConnectErrorKind::AuthorizationViolation | ConnectErrorKind::Authentication => {
                     "the server refused the credentials".to_owned()
@@ -133,17 +145,14 @@ impl Connection {
                 || trouble.denials > denials && trouble.denied.contains(&format!("\"{subject}\""))
         };
         let request = Request::new().headers(headers).payload(body).timeout(None);
+        // Also if this is given up half-way.
+        self.unanswered.fetch_add(1, Ordering::Relaxed);
         tokio::select! {
-            answer = self.client.send_request(subject.to_owned(), request) => match answer {
-                Ok(Message { payload, .. }) => Ok(payload),
-                Err(error) => Err(match error.kind() {
-                    RequestErrorKind::NoResponders => Failure::NoStream,
-                    RequestErrorKind::MaxPayloadExceeded => Failure::TooLarge(format!(
-                        "with its headers it is larger than the {} bytes that the server takes",
-                        self.client.max_payload()
-                    )),
-                    _ => Failure::Broken(format!("the connection broke: {error}")),
-                }),
+            answer = self.client.send_request(subject.to_owned(), request) => {
+                self.unanswered.fetch_sub(1, Ordering::Relaxed);
+                answer
+                    .map(|message| message.payload)
+                    .map_err(|error| self.failure(&error))
             },
             told = trouble.wait_for(concerns) => Err(match told {
                 Ok(trouble) if !trouble.is_broken => Failure::Denied,
@@ -152,11 +161,24 @@ impl Connection {
             () = tokio::time::sleep(timeout) => Err(Failure::Unacknowledged),
         }
     }
+
+    fn failure(&self, error: &RequestError) -> Failure {
+        match error.kind() {
+            RequestErrorKind::NoResponders => Failure::NoStream,
+            RequestErrorKind::MaxPayloadExceeded => Failure::TooLarge(format!(
+                "with its headers it is larger than the {} bytes that the server takes",
+                self.client.max_payload()
+            )),
+            _ => Failure::Broken(format!("the connection broke: {error}")),
+        }
+    }
 }
 
 impl Link for Connection {
     fn is_alive(&self) -> bool {
-        !self.trouble.borrow().is_broken && self.client.connection_state() == State::Connected
+        !self.trouble.borrow().is_broken
+            && self.client.connection_state() == State::Connected
+            && self.unanswered.load(Ordering::Relaxed) < MOST_UNANSWERED
     }
 }
 
