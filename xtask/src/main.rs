@@ -22,6 +22,8 @@ cargo xtask <command>
 
 In the environment:
   POSTHASTE_TEST_POSTGRES    use this server for the tests     postgres://user@host:port/database
+  POSTHASTE_TEST_NATS        use this server for the tests     nats://host:port
+  POSTHASTE_TEST_REDIS       use this server for the tests     redis://host:port
   POSTHASTE_BENCH_POSTGRES   use this server for the benchmarks
   POSTHASTE_TEST_KAFKA       use these brokers for the tests   host:port
   POSTHASTE_PG_BIN           start servers with the PostgreSQL programs of this directory

@@ -6,9 +6,25 @@ mod func;
 pub mod http;
 #[cfg(feature = "kafka")]
 pub mod kafka;
+#[cfg(any(feature = "nats", feature = "redis"))]
+mod link;
+#[cfg(feature = "nats")]
+pub mod nats;
+#[cfg(feature = "rabbitmq")]
+pub mod rabbitmq;
+#[cfg(feature = "redis")]
+pub mod redis;
 mod stdout;
-#[cfg(any(feature = "http", feature = "kafka"))]
+#[cfg(any(
+    feature = "http",
+    feature = "kafka",
+    feature = "nats",
+    feature = "rabbitmq",
+    feature = "redis"
+))]
 mod suspects;
+#[cfg(any(feature = "http", feature = "nats", feature = "redis"))]
+mod tls;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,6 +38,12 @@ pub use func::{FromFn, from_fn};
 pub use http::Http;
 #[cfg(feature = "kafka")]
 pub use kafka::Kafka;
+#[cfg(feature = "nats")]
+pub use nats::Nats;
+#[cfg(feature = "rabbitmq")]
+pub use rabbitmq::RabbitMq;
+#[cfg(feature = "redis")]
+pub use redis::Redis;
 pub use stdout::{JsonLines, stdout};
 
 /// Where events go.

@@ -6,30 +6,44 @@
 //! A further server is one file beside `postgres.rs`: it finds its program (or installs it with
 //! `debian::install`), and describes how to start it inside a `Private`, which brings the
 //! directory, the unprivileged account, the log, the signals and the clean-up. Linux only.
-//! [`python`] runs other people's clients, to read back what was sent; [`Proxy`] is a network that fails.
+//! [`python`] runs other people's clients, to read back what was sent. [`Proxy`] is a network that can break.
 
 mod account;
 mod debian;
 mod kafka;
 mod kafka_programs;
+mod nats;
 mod port;
 mod postgres;
 mod postgres_programs;
 mod private;
+mod program;
 mod proxy;
 mod python;
+mod redis;
 mod watchdog;
 
-pub use kafka::{Kafka, Listener, TEST_KAFKA};
+pub use kafka::{Kafka, Listener};
+pub use nats::Nats;
 pub use postgres::Postgres;
 pub use proxy::Proxy;
 pub use python::python;
+pub use redis::Redis;
 
 use std::fmt;
 use std::path::PathBuf;
 
 /// The variable that names the PostgreSQL server the tests use.
 pub const TEST_POSTGRES: &str = "POSTHASTE_TEST_POSTGRES";
+
+/// The variable that names the Kafka brokers the tests share.
+pub const TEST_KAFKA: &str = "POSTHASTE_TEST_KAFKA";
+
+/// The variable that names the NATS server the tests share.
+pub const TEST_NATS: &str = "POSTHASTE_TEST_NATS";
+
+/// The variable that names the Redis server the tests share.
+pub const TEST_REDIS: &str = "POSTHASTE_TEST_REDIS";
 
 /// The variable that names the directory of the PostgreSQL programs to start private servers with.
 pub const PG_BIN: &str = "POSTHASTE_PG_BIN";
@@ -52,6 +66,7 @@ pub fn postgres_url() -> String {
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     settings: Vec<(String, String)>,
+    files: Vec<(String, Vec<u8>)>,
     programs: Option<PathBuf>,
 }
 
@@ -65,6 +80,13 @@ impl Options {
     #[must_use]
     pub fn setting(mut self, name: impl Into<String>, value: impl ToString) -> Self {
         self.settings.push((name.into(), value.to_string()));
+        self
+    }
+
+    /// Puts a file into the server's directory, where it also works, so that a setting can name it.
+    #[must_use]
+    pub fn file(mut self, name: impl Into<String>, contents: impl Into<Vec<u8>>) -> Self {
+        self.files.push((name.into(), contents.into()));
         self
     }
 

@@ -9,6 +9,8 @@
 )]
 
 pub mod arrive;
+pub mod flow;
+pub mod load;
 pub mod outage;
 
 use std::collections::BTreeMap;
@@ -119,6 +121,9 @@ macro_rules! sink_contract {
                 a_server_that_is_back_is_used_again_by_the_same_sink
                 a_server_that_goes_down_under_load_loses_nothing_that_it_acknowledged
             }
+            flow {
+                an_outage_loses_nothing_and_costs_no_attempt
+            }
         }
     };
     ($place:expr; $($theme:ident { $($behaviour:ident)* })*) => {
@@ -143,11 +148,13 @@ pub async fn events(messages: &[Message]) -> Vec<Arc<Event>> {
     claimed.events.into_iter().map(Arc::new).collect()
 }
 
-async fn event(message: Message) -> Arc<Event> {
+/// The event that this message becomes.
+pub async fn event(message: Message) -> Arc<Event> {
     events(&[message]).await.remove(0)
 }
 
-fn message() -> Message {
+/// A message that says little.
+pub fn message() -> Message {
     Message::json_text(TOPIC, "{\"n\":1}").unwrap()
 }
 
@@ -167,7 +174,8 @@ pub fn full() -> Message {
         })
 }
 
-async fn deliver(sink: &impl Sink, event: &Arc<Event>) -> Outcome {
+/// Delivers, and does not wait for ever.
+pub async fn deliver(sink: &impl Sink, event: &Arc<Event>) -> Outcome {
     tokio::time::timeout(PATIENCE, sink.deliver(event.clone()))
         .await
         .expect("a sink answers in time")

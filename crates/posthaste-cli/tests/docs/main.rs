@@ -7,6 +7,7 @@
 //! `postgres://localhost/shop` stands for a database of the test's own, as it does for a reader.
 #![allow(missing_docs, clippy::unwrap_used, reason = "these are tests")]
 
+mod examples;
 mod guide;
 mod shell;
 mod snippets;

@@ -38,15 +38,16 @@ pub(crate) struct Faulty {
 }
 
 static FAULTY: LazyLock<Arc<Mutex<Faulty>>> = LazyLock::new(|| {
-    let proxy = Proxy::start().unwrap();
+    let proxy = Proxy::leading_nowhere().unwrap();
     let listener = Listener {
         name: "PROXIED",
         protocol: "PLAINTEXT",
-        advertised: Some(proxy.address().port()),
+        advertised: Some(proxy.port()),
     };
     let options = Options::new().setting("socket.request.max.bytes", REQUEST_LIMIT);
     let server = server::Kafka::start_with(options, &[listener], &[]).unwrap();
-    proxy.lead_to(server.listener("PROXIED").unwrap());
+    let listener = server.listener("PROXIED").unwrap();
+    proxy.lead_to(listener.rsplit(':').next().unwrap().parse().unwrap());
     Arc::new(Mutex::new(Faulty { server, proxy }))
 });
 
@@ -65,7 +66,7 @@ pub(crate) async fn mortal(number: usize) -> OwnedMutexGuard<server::Kafka> {
 pub(crate) async fn faulty() -> OwnedMutexGuard<Faulty> {
     let faulty = blocking(|| FAULTY.clone()).await;
     let faulty = faulty.lock_owned().await;
-    faulty.proxy.mend();
+    faulty.proxy.heal();
     faulty.server.resume().unwrap();
     faulty
 }

@@ -65,13 +65,13 @@ async fn a_network_that_falls_silent_is_an_outage_and_the_stuck_connection_is_re
     let faulty = faulty().await;
     let brokers = faulty.server.brokers();
     let topic = fresh_topic(&brokers).await;
-    let sink = impatient(&faulty.proxy.address().to_string(), &topic);
+    let sink = impatient(&format!("127.0.0.1:{}", faulty.proxy.port()), &topic);
     let load = Load::start(&sink);
     sleep(MS(500)).await;
-    faulty.proxy.silence();
+    faulty.proxy.hole();
     sleep(MS(5000)).await;
     // What was held back arrives late, as on a real network.
-    faulty.proxy.mend();
+    faulty.proxy.heal();
     until_delivered(&sink, &event_of(message()).await).await;
     sleep(MS(500)).await;
     assert!(
@@ -86,7 +86,7 @@ async fn a_connection_that_is_cut_in_the_middle_of_answers_loses_nothing() {
     let faulty = faulty().await;
     let brokers = faulty.server.brokers();
     let topic = fresh_topic(&brokers).await;
-    let sink = impatient(&faulty.proxy.address().to_string(), &topic);
+    let sink = impatient(&format!("127.0.0.1:{}", faulty.proxy.port()), &topic);
     let load = Load::start(&sink);
     for bytes in [0, 1, 50, 500, 5000] {
         sleep(MS(300)).await;
@@ -104,7 +104,7 @@ async fn an_acknowledgement_that_gets_lost_makes_no_duplicate() {
     let faulty = faulty().await;
     let brokers = faulty.server.brokers();
     let topic = fresh_topic(&brokers).await;
-    let address = faulty.proxy.address().to_string();
+    let address = format!("127.0.0.1:{}", faulty.proxy.port());
     let sink = sink(&address, &topic).build().unwrap();
     assert_eq!(deliver(&sink).await, Outcome::Delivered);
     faulty.proxy.cut_after(0);

@@ -12,8 +12,6 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 /// The variable that names the brokers the tests use: `host:port`, several with commas between
-/// them. They must not create topics by themselves.
-pub const TEST_KAFKA: &str = "POSTHASTE_TEST_KAFKA";
 
 const READY_WITHIN: Duration = Duration::from_secs(120);
 const STOPPED_WITHIN: Duration = Duration::from_secs(60);
@@ -113,11 +111,11 @@ impl Kafka {
     /// When it cannot be started: a missing server is a failure, never a skipped test.
     pub fn shared() -> String {
         static SHARED: LazyLock<Result<Kafka>> = LazyLock::new(|| Kafka::start(Options::new()));
-        match std::env::var(TEST_KAFKA) {
+        match std::env::var(super::TEST_KAFKA) {
             Ok(brokers) if !brokers.is_empty() => brokers,
             _ => match &*SHARED {
                 Ok(server) => server.brokers(),
-                Err(error) => panic!("these tests need Kafka: {error}; or set {TEST_KAFKA}"),
+                Err(error) => panic!("these tests need Kafka: {error}; or set {}", super::TEST_KAFKA),
             },
         }
     }

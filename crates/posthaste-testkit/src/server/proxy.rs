@@ -1,15 +1,16 @@
-//! A network between a client and a server, with faults: it can be cut, and it can go silent.
+//! A network in front of a server that can break: black holes, cuts, answers that get lost.
 
 use super::{Error, Result};
 use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 
-/// Passes connections on to a server, until it is told otherwise.
+/// Passes connections on to a server on 127.0.0.1, until it is told otherwise. It stops listening when it
+/// is dropped.
 #[derive(Debug)]
 pub struct Proxy {
-    address: SocketAddr,
+    port: u16,
     network: Arc<Network>,
 }
 
@@ -21,61 +22,87 @@ struct Network {
 
 #[derive(Debug, Default)]
 struct State {
-    server: Option<String>,
-    silent: bool,
+    server: Option<u16>,
+    /// Nothing gets through, and nobody is told.
+    is_hole: bool,
     /// How many bytes of answers may still pass.
     allowance: Option<usize>,
     connections: Vec<TcpStream>,
+    is_over: bool,
 }
 
 impl Proxy {
-    /// Listens on a free port of 127.0.0.1. It leads nowhere yet.
-    pub fn start() -> Result<Self> {
+    /// In front of the server at this port.
+    pub fn start(server: u16) -> Result<Self> {
+        let proxy = Self::leading_nowhere()?;
+        proxy.lead_to(server);
+        Ok(proxy)
+    }
+
+    /// In front of a server that is yet to start.
+    pub fn leading_nowhere() -> Result<Self> {
         let port = super::port::free()?;
         let listener = TcpListener::bind(("127.0.0.1", port)).map_err(Error::doing("listening"))?;
-        let address = listener.local_addr().map_err(Error::doing("listening"))?;
         let network = Arc::new(Network::default());
         let accepting = network.clone();
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
+                if accepting.state().is_over {
+                    return;
+                }
                 let network = accepting.clone();
                 thread::spawn(move || network.connect(client));
             }
         });
-        Ok(Self { address, network })
+        Ok(Self { port, network })
     }
 
-    /// Where clients connect.
-    pub fn address(&self) -> SocketAddr {
-        self.address
+    /// Its port on 127.0.0.1.
+    pub fn port(&self) -> u16 {
+        self.port
     }
 
-    /// Leads further connections to the server at this address, `host:port`.
-    pub fn lead_to(&self, server: impl Into<String>) {
-        self.network.state().server = Some(server.into());
+    /// Leads further connections to the server at this port.
+    pub fn lead_to(&self, server: u16) {
+        self.network.state().server = Some(server);
     }
 
-    /// Nothing passes any more, in either direction, and nobody is told: connections stay open, new
-    /// ones are accepted.
-    pub fn silence(&self) {
-        self.network.state().silent = true;
+    /// From now on nothing gets through, in either direction. Connections stay open, new ones are accepted.
+    pub fn hole(&self) {
+        self.network.state().is_hole = true;
     }
 
-    /// All passes again, also what was held back.
-    pub fn mend(&self) {
+    /// All gets through again, and what was held up as well.
+    pub fn heal(&self) {
         let mut state = self.network.state();
-        (state.silent, state.allowance) = (false, None);
+        (state.is_hole, state.allowance) = (false, None);
         self.network.changed.notify_all();
     }
 
-    /// Cuts all connections there are. New ones may be made.
+    /// Cuts every connection that there is. New ones may be made.
     pub fn cut(&self) {
         self.network.state().cut();
     }
 
-    /// Cuts all connections once this many more bytes have come from the server.
+    /// Cuts every connection once this many more bytes have come from the server.
     pub fn cut_after(&self, bytes: usize) {
         self.network.state().allowance = Some(bytes);
+    }
+
+    /// The next answer that comes is lost, and connections are cut: the server has done what it was
+    /// asked to, and the client will never know.
+    pub fn lose_an_answer(&self) {
+        self.cut_after(0);
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.network.state().is_over = true;
+        self.heal();
+        self.cut();
+        // Wakes up whoever listens.
+        let _ = TcpStream::connect(("127.0.0.1", self.port));
     }
 }
 
@@ -92,10 +119,10 @@ impl Network {
         self.state.lock().expect("not poisoned")
     }
 
-    /// Waits while the network is silent.
+    /// Waits while nothing gets through.
     fn passable(&self) -> MutexGuard<'_, State> {
         let mut state = self.state();
-        while state.silent {
+        while state.is_hole {
             state = self.changed.wait(state).expect("not poisoned");
         }
         state
@@ -103,7 +130,7 @@ impl Network {
 
     fn connect(self: Arc<Self>, client: TcpStream) {
         let server = self.passable().server.clone();
-        let Some(server) = server.and_then(|server| TcpStream::connect(server).ok()) else {
+        let Some(server) = server.and_then(|port| TcpStream::connect(("127.0.0.1", port)).ok()) else {
             return;
         };
         let _ = (client.set_nodelay(true), server.set_nodelay(true));

@@ -1,0 +1,79 @@
+//! What a server's refusal means for an event.
+
+use ::redis::{ErrorKind, RedisError, ServerError};
+
+use crate::sink::Outcome;
+
+/// What follows from an error that the server answered to an `XADD`.
+pub(super) fn outcome(key: &str, error: &ServerError) -> Outcome {
+    let (code, said) = (error.code(), without_arguments(error.details()));
+    let unavailable = |what: &str| Outcome::Unavailable(format!("{what} ({code} {said})"));
+    let retry = |what: String| Outcome::Retry(format!("{what} ({code} {said})"));
+    match code {
+        "OOM" => unavailable("the server is out of memory: it takes no events until there is room"),
+        "READONLY" => unavailable("the server is a replica: deliver to the primary"),
+        "MISCONF" => unavailable("the server cannot write to its disk, and refuses all writes"),
+        "NOREPLICAS" => unavailable("the server has too few replicas, and refuses all writes"),
+        "LOADING" | "MASTERDOWN" | "BUSY" | "TRYAGAIN" => unavailable("the server is not ready"),
+        "NOAUTH" | "WRONGPASS" => unavailable("the server wants another username and password"),
+        "MOVED" | "ASK" | "CROSSSLOT" | "CLUSTERDOWN" => {
+            unavailable("this is a Redis Cluster, which is not supported")
+        }
+        "WRONGTYPE" => retry(format!("key {key:?} is no stream")),
+        "NOPERM" => retry(format!("this user may not add to stream {key:?}")),
+        _ => retry(format!("stream {key:?} refused it")),
+    }
+}
+
+/// Whether another connection might be answered otherwise: to the primary after a fail-over, or with
+/// rights that were granted since.
+pub(super) fn is_about_the_connection(code: &str) -> bool {
+    matches!(code, "READONLY" | "NOAUTH" | "WRONGPASS" | "NOPERM")
+}
+
+/// An error in words that hold neither password nor payload.
+pub(super) fn told(error: &RedisError) -> String {
+    match (error.kind(), error.code()) {
+        (ErrorKind::AuthenticationFailed, _) | (_, Some("WRONGPASS" | "NOAUTH")) => {
+            "the server refused the username or the password".to_owned()
+        }
+        (_, Some(code)) => format!("{code} {}", without_arguments(error.detail())),
+        _ => without_arguments(Some(&error.to_string())),
+    }
+}
+
+/// A server that does not know a command quotes its arguments.
+fn without_arguments(details: Option<&str>) -> String {
+    let details = details.unwrap_or("no details");
+    let cut = details.find(", with args").unwrap_or(details.len());
+    details[..cut].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(line: &str) -> RedisError {
+        let (code, detail) = line.split_once(' ').unwrap();
+        ::redis::make_extension_error(code.to_owned(), Some(detail.to_owned()))
+    }
+
+    // B13
+    #[test]
+    fn a_command_that_a_server_does_not_know_is_not_quoted_with_what_was_sent() {
+        let line =
+            "ERR unknown command 'XADD', with args beginning with: 'k' '*' 'payload' 'canary'";
+        let told = told(&error(line));
+        assert_eq!(told, "ERR unknown command 'XADD'");
+    }
+
+    // B13
+    #[test]
+    fn a_refused_password_is_told_in_our_words() {
+        let told = told(&error("WRONGPASS canary is wrong"));
+        assert!(
+            !told.contains("canary") && told.contains("password"),
+            "{told}"
+        );
+    }
+}
