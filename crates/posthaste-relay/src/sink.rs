@@ -4,9 +4,13 @@ mod bus;
 mod func;
 #[cfg(feature = "http")]
 pub mod http;
+#[cfg(feature = "rabbitmq")]
+pub mod rabbitmq;
 mod stdout;
-#[cfg(feature = "http")]
+#[cfg(any(feature = "http", feature = "rabbitmq"))]
 mod suspects;
+#[cfg(any(feature = "http", feature = "rabbitmq"))]
+mod tls;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +22,8 @@ pub use bus::Bus;
 pub use func::{FromFn, from_fn};
 #[cfg(feature = "http")]
 pub use http::Http;
+#[cfg(feature = "rabbitmq")]
+pub use rabbitmq::RabbitMq;
 pub use stdout::{JsonLines, stdout};
 
 /// Where events go.

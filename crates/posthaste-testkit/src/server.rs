@@ -6,7 +6,7 @@
 //! A further server is one file beside `postgres.rs`: it finds its program (or installs it with
 //! `debian::install`), and describes how to start it inside a `Private`, which brings the
 //! directory, the unprivileged account, the log, the signals and the clean-up. Linux only.
-//! [`python`] runs other people's clients, to read back what was sent.
+//! [`python`] runs other people's clients, to read back what was sent. [`Proxy`] is a network that can break.
 
 mod account;
 mod debian;
@@ -14,11 +14,15 @@ mod port;
 mod postgres;
 mod postgres_programs;
 mod private;
+mod proxy;
 mod python;
+mod rabbitmq;
 mod watchdog;
 
 pub use postgres::Postgres;
+pub use proxy::Proxy;
 pub use python::python;
+pub use rabbitmq::{RabbitMq, Tls as RabbitMqTls};
 
 use std::fmt;
 use std::path::PathBuf;

@@ -1,6 +1,7 @@
 //! The types of sinks, one file each. A new one is a file, and an entry of [`SINKS`].
 
 mod http;
+mod rabbitmq;
 mod stdout;
 
 use std::sync::Arc;
@@ -25,7 +26,7 @@ pub(crate) struct SinkType {
 }
 
 /// In the order of the reference.
-pub(crate) const SINKS: &[SinkType] = &[http::TYPE, stdout::TYPE];
+pub(crate) const SINKS: &[SinkType] = &[http::TYPE, rabbitmq::TYPE, stdout::TYPE];
 
 /// Their names.
 pub(crate) const TYPES: [&str; SINKS.len()] = {
@@ -77,6 +78,76 @@ const fn timeout_key(default: &'static str) -> Key {
         default: Default::Is(default),
         doc: "How long an answer may take. Keep it shorter than `dispatch_timeout`.",
         example: "5s",
+    }
+}
+
+const CONNECT_TIMEOUT: Key = Key {
+    name: "connect_timeout",
+    kind: Kind::Duration,
+    default: Default::Is("5s"),
+    doc: "How long it may take to connect, TLS included.",
+    example: "2s",
+};
+
+const PASSWORD: Key = Key {
+    name: "password",
+    kind: Kind::Secret,
+    default: Default::Unset,
+    doc: "The password to log in with.",
+    example: "a-password",
+};
+
+const PASSWORD_FILE: Key = Key {
+    name: "password_file",
+    kind: Kind::File("password"),
+    default: Default::Unset,
+    doc: "A file that holds the password, in place of `password`.",
+    example: "/run/secrets/password",
+};
+
+const CA_FILE: Key = Key {
+    name: "ca_file",
+    kind: Kind::Text,
+    default: Default::Is(""),
+    doc: "A certificate authority (PEM) to trust, besides those that the system trusts.",
+    example: "/etc/ssl/shop-ca.pem",
+};
+
+const CLIENT_CERTIFICATE_FILE: Key = Key {
+    name: "client_certificate_file",
+    kind: Kind::Text,
+    default: Default::Is(""),
+    doc: "A certificate (PEM) to show to the server.",
+    example: "/etc/ssl/relay.pem",
+};
+
+const CLIENT_KEY_FILE: Key = Key {
+    name: "client_key_file",
+    kind: Kind::Text,
+    default: Default::Is(""),
+    doc: "The key of that certificate (PEM).",
+    example: "/etc/ssl/relay.key",
+};
+
+/// What the file holds that a key names, if it names one. `None`: it cannot be read, which was said.
+fn pem(keys: &mut Group<'_>, name: &str) -> Option<Option<Vec<u8>>> {
+    let Some(file) = keys.some_text(name) else {
+        return Some(None);
+    };
+    match std::fs::read(keys.values.folder.join(&file)) {
+        Ok(pem) => Some(Some(pem)),
+        Err(error) => refuse(keys, name, &format!("{file:?} cannot be read: {error}")),
+    }
+}
+
+/// Reads what [`CLIENT_CERTIFICATE_FILE`] and [`CLIENT_KEY_FILE`] name.
+fn client_certificate(keys: &mut Group<'_>) -> Option<Option<(Vec<u8>, Vec<u8>)>> {
+    let (certificate, key) = ("client_certificate_file", "client_key_file");
+    match (pem(keys, certificate)?, pem(keys, key)?) {
+        (Some(certificate), Some(key)) => Some(Some((certificate, key))),
+        (None, None) => Some(None),
+        (Some(_), None) => refuse(keys, certificate, "a certificate needs its key"),
+        (None, Some(_)) => refuse(keys, key, "a key needs its certificate"),
     }
 }
 

@@ -7,7 +7,6 @@ mod answer;
 mod guard;
 mod settings;
 mod sign;
-mod tls;
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};

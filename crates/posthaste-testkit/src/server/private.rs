@@ -120,6 +120,14 @@ impl Private {
         Ok(())
     }
 
+    /// Sends `signal` to the main process, and does not wait.
+    pub(super) fn signal(&self, signal: &str) -> Result<()> {
+        match self.pid() {
+            Some(pid) => self.shell(&format!("kill -{signal} {pid}")),
+            None => Err(Error::new("the server does not run")),
+        }
+    }
+
     /// Kills every process of the server, as a power cut would, and waits until all are gone.
     pub(super) fn kill(&mut self) -> Result<()> {
         self.shell("sweep KILL 200")?;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use posthaste_relay::sink::{Http, Sink};
 
 use super::{
-    Default, Group, Key, Kind, SOURCE, SinkType, envelope, envelope_key, refuse, timeout_key,
+    CA_FILE, CONNECT_TIMEOUT, Default, Group, Key, Kind, SOURCE, SinkType, envelope, envelope_key,
+    pem, refuse, timeout_key,
 };
 
 pub(super) const TYPE: SinkType = SinkType {
@@ -22,13 +23,7 @@ pub(super) const TYPE: SinkType = SinkType {
         envelope_key("cloudevents", "cloudevents-structured"),
         SOURCE,
         timeout_key("15s"),
-        Key {
-            name: "connect_timeout",
-            kind: Kind::Duration,
-            default: Default::Is("5s"),
-            doc: "How long it may take to connect, TLS included.",
-            example: "2s",
-        },
+        CONNECT_TIMEOUT,
         Key {
             name: "secret",
             kind: Kind::Secret,
@@ -86,13 +81,7 @@ pub(super) const TYPE: SinkType = SinkType {
             doc: "Whether every address may be called. Only for URLs that nobody else can choose.",
             example: "true",
         },
-        Key {
-            name: "ca_file",
-            kind: Kind::Text,
-            default: Default::Is(""),
-            doc: "A certificate authority (PEM) to trust, besides those that the system trusts.",
-            example: "/etc/ssl/shop-ca.pem",
-        },
+        CA_FILE,
     ],
     make,
 };
@@ -117,17 +106,8 @@ fn make(keys: &mut Group<'_>) -> Option<Arc<dyn Sink>> {
     if keys.boolean("allow_any_address")? {
         builder = builder.allow_any_address();
     }
-    if let Some(file) = keys.some_text("ca_file") {
-        match std::fs::read(keys.values.folder.join(&file)) {
-            Ok(pem) => builder = builder.trust(pem),
-            Err(error) => {
-                return refuse(
-                    keys,
-                    "ca_file",
-                    &format!("{file:?} cannot be read: {error}"),
-                );
-            }
-        }
+    if let Some(authority) = pem(keys, "ca_file")? {
+        builder = builder.trust(authority);
     }
     match builder.build() {
         Ok(sink) => Some(Arc::new(sink)),

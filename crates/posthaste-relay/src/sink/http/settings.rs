@@ -13,11 +13,11 @@ use reqwest::{Client, Url, redirect};
 
 use super::guard::{Guard, Guarded, System};
 use super::sign::Secret;
-use super::tls::Certificate;
-use super::{Http, PATH, tls};
+use super::{Http, PATH};
 use crate::envelope::Envelope;
 use crate::sink::SinkError;
 use crate::sink::suspects::Suspects;
+use crate::sink::tls::{self, Certificate};
 use crate::template::Template;
 
 /// Idle connections are let go before servers close them, mostly.
@@ -152,6 +152,10 @@ impl HttpBuilder {
         let place = self.read_url(&guard).map_err(|why| problems.push(why)).ok();
         let tls = tls::config(&self.authorities, self.certificate.as_ref());
         let tls = tls.map_err(|why| problems.push(why)).ok();
+        let tls = tls.map(|mut tls| {
+            tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+            tls
+        });
         if self.timeout.is_zero() || self.connect_timeout.is_zero() {
             problems.push("timeouts must be longer than zero".to_owned());
         }

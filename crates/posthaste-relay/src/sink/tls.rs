@@ -1,4 +1,5 @@
-//! TLS: whom to trust, and what to show.
+//! TLS: whom to trust, and what to show. Brings its own cryptography, so that nothing depends on what
+//! else the process has set up.
 
 use std::sync::Arc;
 
@@ -7,13 +8,13 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 
 /// What a client shows to a server, as PEM.
-pub(super) struct Certificate {
-    pub(super) chain: Vec<u8>,
-    pub(super) key: Vec<u8>,
+pub(crate) struct Certificate {
+    pub(crate) chain: Vec<u8>,
+    pub(crate) key: Vec<u8>,
 }
 
-/// Trusts what the system trusts, and these authorities (PEM). Offers HTTP/2 and HTTP/1.1.
-pub(super) fn config(
+/// Trusts what the system trusts, and these authorities (PEM).
+pub(crate) fn config(
     authorities: &[Vec<u8>],
     certificate: Option<&Certificate>,
 ) -> Result<ClientConfig, String> {
@@ -36,8 +37,8 @@ pub(super) fn config(
         .with_safe_default_protocol_versions()
         .map_err(|error| format!("TLS cannot be set up: {error}"))?
         .with_root_certificates(roots);
-    let mut config = match certificate {
-        None => config.with_no_client_auth(),
+    match certificate {
+        None => Ok(config.with_no_client_auth()),
         Some(Certificate { chain, key }) => {
             let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(chain).collect();
             let chain =
@@ -46,9 +47,7 @@ pub(super) fn config(
                 .map_err(|_| "the certificate's key cannot be read".to_owned())?;
             config
                 .with_client_auth_cert(chain, key)
-                .map_err(|error| format!("the certificate cannot be used: {error}"))?
+                .map_err(|error| format!("the certificate cannot be used: {error}"))
         }
-    };
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Ok(config)
+    }
 }
