@@ -9,6 +9,7 @@ mod migrate;
 mod outage;
 mod place;
 mod process;
+mod rabbitmq;
 mod refuse;
 mod run;
 mod stop;

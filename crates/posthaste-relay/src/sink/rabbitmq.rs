@@ -4,8 +4,10 @@
 //! the connection and publishes what it is handed, so that many deliveries share one channel.
 
 mod connect;
+mod job;
 mod line;
 mod message;
+mod recover;
 mod refusal;
 mod returns;
 mod settings;
@@ -19,7 +21,7 @@ use tokio::sync::{mpsc, oneshot};
 pub use settings::RabbitMqBuilder;
 
 use self::connect::Post;
-use self::line::{Fate, Job};
+use self::job::{Fate, Job};
 use super::suspects::Suspects;
 use super::{Outcome, Sink};
 

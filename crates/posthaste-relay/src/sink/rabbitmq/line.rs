@@ -18,6 +18,7 @@ use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
 use super::connect::{Events, Link, NoExchange, Post};
+use super::job::{Fate, Job, Out};
 use super::message::Message;
 use super::refusal::{Refusal, told};
 use super::returns::{Returns, Verdict};
@@ -26,73 +27,10 @@ use super::returns::{Returns, Verdict};
 const WINDOW: usize = 8192;
 /// How many jobs are taken before confirmations are looked at again.
 const AT_ONCE: usize = 256;
-/// How often a message is sent again after a channel was closed because of another.
-const RESENDS: u8 = 3;
 /// For how long an exchange that cannot be used is not asked for again.
 const REMEMBERED: Duration = Duration::from_secs(1);
 /// So many messages that nobody waits for any more, and the server never confirmed, are enough.
 const FORGOTTEN: usize = 1000;
-
-/// What became of a job.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Fate {
-    Confirmed,
-    /// No queue got it, or not all did.
-    Returned(String),
-    /// It can never be sent.
-    Refused(String),
-    /// Its exchange is not there, or not for us.
-    Misdirected(String),
-    /// The server works, but never confirmed this one.
-    Late(String),
-    /// The connection broke while it was on its way.
-    Lost(String),
-    /// It was not sent, or the server puts it off: it takes nothing now.
-    Down(String),
-}
-
-/// An event to publish, and whom to tell.
-pub(super) struct Job {
-    event: Arc<Event>,
-    message: Message,
-    since: Instant,
-    reply: oneshot::Sender<Fate>,
-}
-
-impl Job {
-    pub(super) fn new(event: Arc<Event>, message: Message, reply: oneshot::Sender<Fate>) -> Self {
-        Self {
-            event,
-            message,
-            since: Instant::now(),
-            reply,
-        }
-    }
-
-    fn answer(self, fate: Fate) {
-        // Whoever asked may have given up.
-        let _ = self.reply.send(fate);
-    }
-}
-
-/// A message on its way.
-struct Out {
-    event: Arc<Event>,
-    /// None: it was answered already.
-    reply: Option<oneshot::Sender<Fate>>,
-    sent: Instant,
-    /// Which message this is on the line, by number.
-    number: u64,
-    resends: u8,
-}
-
-impl Out {
-    fn answer(&mut self, fate: Fate) {
-        if let Some(reply) = self.reply.take() {
-            let _ = reply.send(fate);
-        }
-    }
-}
 
 type Answer = (Uuid, lapin::Result<Confirmation>);
 type Confirming = Pin<Box<dyn Future<Output = Answer> + Send>>;
@@ -100,14 +38,23 @@ type Confirming = Pin<Box<dyn Future<Output = Answer> + Send>>;
 /// Serves jobs for as long as somebody can hand some in: connects when there are any, and again after
 /// a connection broke.
 pub(super) async fn work(post: Arc<Post>, mut jobs: mpsc::UnboundedReceiver<Job>) {
-    while let Some(job) = jobs.recv().await {
+    let mut waiting = VecDeque::new();
+    loop {
+        if waiting.is_empty() {
+            match jobs.recv().await {
+                Some(job) => waiting.push_back(job),
+                None => return,
+            }
+        }
         match post.connect().await {
             Ok((link, events)) => {
-                let line = Line::new(post.clone(), link, events);
-                line.serve(job, &mut jobs).await;
+                let line = Line::new(post.clone(), link, events, waiting);
+                waiting = line.serve(&mut jobs).await;
             }
             Err(why) => {
-                job.answer(Fate::Down(why.clone()));
+                for job in waiting.drain(..) {
+                    job.answer(Fate::Down(why.clone()));
+                }
                 while let Ok(job) = jobs.try_recv() {
                     job.answer(Fate::Down(why.clone()));
                 }
@@ -117,44 +64,44 @@ pub(super) async fn work(post: Arc<Post>, mut jobs: mpsc::UnboundedReceiver<Job>
 }
 
 /// A connection at work.
-struct Line {
-    post: Arc<Post>,
-    link: Link,
+pub(super) struct Line {
+    pub(super) post: Arc<Post>,
+    pub(super) link: Link,
     events: Events,
-    out: HashMap<Uuid, Out>,
-    /// Of events that are on their way already: ids tell returned messages apart, so there is one at a
-    /// time.
+    pub(super) out: HashMap<Uuid, Out>,
+    /// Not sent yet: mostly of events that are on their way already. Ids tell returned messages apart, so
+    /// there is one at a time.
     behind: VecDeque<Job>,
-    confirming: FuturesUnordered<Confirming>,
-    returns: Returns,
+    pub(super) confirming: FuturesUnordered<Confirming>,
+    pub(super) returns: Returns,
     /// Exchanges that are there.
-    found: HashSet<String>,
+    pub(super) found: HashSet<String>,
     /// Exchanges that cannot be used, since when and why.
     unusable: HashMap<String, (Instant, String)>,
     /// What the server says while it takes nothing.
     blocked: Option<String>,
     /// How large a message may be, once the server said so.
-    limit: Option<usize>,
+    pub(super) limit: Option<usize>,
     /// When the last confirmation came.
     heard: Instant,
     numbers: u64,
 }
 
 /// Why a line ends.
-enum End {
+pub(super) enum End {
     /// Nobody can hand in jobs any more.
     Closed,
     Broken(String),
 }
 
 impl Line {
-    fn new(post: Arc<Post>, link: Link, events: Events) -> Self {
+    fn new(post: Arc<Post>, link: Link, events: Events, waiting: VecDeque<Job>) -> Self {
         Self {
             post,
             link,
             events,
             out: HashMap::new(),
-            behind: VecDeque::new(),
+            behind: waiting,
             confirming: FuturesUnordered::new(),
             returns: Returns::default(),
             found: HashSet::new(),
@@ -166,23 +113,34 @@ impl Line {
         }
     }
 
-    /// Works until the connection breaks, or nobody needs it any more.
-    async fn serve(mut self, first: Job, jobs: &mut mpsc::UnboundedReceiver<Job>) {
-        let end = match self.publish(first).await {
+    /// Works until the connection breaks, or nobody needs it any more. Gives back what it never sent.
+    async fn serve(mut self, jobs: &mut mpsc::UnboundedReceiver<Job>) -> VecDeque<Job> {
+        let end = match self.let_through().await {
             Ok(()) => self.take_turns(jobs).await,
             Err(end) => end,
         };
-        match end {
-            End::Closed => self.link.close(self.post.connect_timeout).await,
-            End::Broken(why) => {
-                for out in self.out.values_mut() {
-                    out.answer(Fate::Lost(why.clone()));
-                }
-                for job in self.behind {
-                    job.answer(Fate::Down(why.clone()));
-                }
+        let why = match end {
+            End::Closed => {
+                self.link.close(self.post.connect_timeout).await;
+                return VecDeque::new();
+            }
+            End::Broken(why) => why,
+        };
+        // What was confirmed before it broke is confirmed.
+        while let Some(Some(answer)) = self.confirming.next().now_or_never() {
+            let _ = self.note(answer);
+        }
+        self.settle();
+        for out in self.out.values_mut() {
+            out.answer(Fate::Lost(why.clone()));
+        }
+        let is_old = |job: &Job| job.since.elapsed() > self.post.timeout * 2;
+        while self.behind.front().is_some_and(is_old) {
+            if let Some(job) = self.behind.pop_front() {
+                job.answer(Fate::Down(why.clone()));
             }
         }
+        self.behind
     }
 
     async fn take_turns(&mut self, jobs: &mut mpsc::UnboundedReceiver<Job>) -> End {
@@ -230,6 +188,11 @@ impl Line {
             job.answer(Fate::Down(why.clone()));
             return Ok(());
         }
+        // It broke while there was nothing to do: the next connection takes it.
+        if !self.link.connection.status().connected() {
+            self.behind.push_back(job);
+            return Err(End::Broken("the connection has ended".to_owned()));
+        }
         let size = job.message.body.len();
         if let Some(limit) = self.limit.filter(|limit| size > *limit) {
             job.answer(too_large(size, limit));
@@ -246,7 +209,7 @@ impl Line {
                     Ok(())
                 }
                 NoExchange::Broken(why) => {
-                    job.answer(Fate::Down(why.clone()));
+                    self.behind.push_back(job);
                     Err(End::Broken(why))
                 }
             };
@@ -291,7 +254,7 @@ impl Line {
         }
     }
 
-    fn send(
+    pub(super) fn send(
         &mut self,
         event: Arc<Event>,
         message: Message,
@@ -354,13 +317,16 @@ impl Line {
         }
         self.settle();
         match trouble {
-            Some(error) => self.recover(error).await,
+            Some(error) if Refusal::of(&error).is_some() => self.recover(error).await,
+            // The channel is closed, and what closed it is among the events to come.
+            Some(_) if self.link.connection.status().connected() => Ok(()),
+            Some(error) => Err(broken(&error)),
             None => self.let_through().await,
         }
     }
 
     /// Notes what a confirmation says.
-    fn note(&mut self, (id, answer): Answer) -> lapin::Result<()> {
+    pub(super) fn note(&mut self, (id, answer): Answer) -> lapin::Result<()> {
         let (said, beside) = match answer? {
             Confirmation::Ack(beside) => (Verdict::Confirmed, beside),
             Confirmation::Nack(beside) => (Verdict::Nacked, beside),
@@ -383,7 +349,7 @@ impl Line {
     }
 
     /// Answers those whose fate is certain.
-    fn settle(&mut self) {
+    pub(super) fn settle(&mut self) {
         for (id, verdict) in self.returns.judged() {
             let Some(mut out) = self.out.remove(&id) else {
                 continue;
@@ -409,66 +375,6 @@ impl Line {
         Ok(())
     }
 
-    /// The channel was closed, mostly because of one message: that one is answered, the others are
-    /// sent again on another channel.
-    async fn recover(&mut self, error: lapin::Error) -> Result<(), End> {
-        let Some(refusal) = Refusal::of(&error) else {
-            return Err(broken(&error));
-        };
-        // Some were confirmed before; the rest is told the same error.
-        let patience = self.post.timeout;
-        let rest = async {
-            while let Some(answer) = self.confirming.next().await {
-                let _ = self.note(answer);
-            }
-        };
-        let _ = tokio::time::timeout(patience, rest).await;
-        self.settle();
-        self.confirming = FuturesUnordered::new();
-        self.returns = Returns::default();
-        if let Refusal::TooLarge { limit, .. } = refusal {
-            self.limit = Some(limit);
-        }
-        let mut out: Vec<Out> = self.out.drain().map(|(_, out)| out).collect();
-        out.retain(|out| out.reply.as_ref().is_some_and(|reply| !reply.is_closed()));
-        out.sort_unstable_by_key(|out| out.number);
-        let replacing = self.link.replace_channel();
-        let replaced = tokio::time::timeout(self.post.timeout, replacing).await;
-        let broken = match &replaced {
-            Ok(Ok(())) => None,
-            Ok(Err(error)) => Some(format!("the connection broke: {}", told(error))),
-            Err(_) => Some(silent(self.post.timeout)),
-        };
-        let said = told(&error);
-        for mut out in out {
-            let message = match self.post.writer.message(&out.event) {
-                Ok(message) => message,
-                Err(why) => {
-                    out.answer(Fate::Refused(why));
-                    continue;
-                }
-            };
-            let (exchange, size) = (message.exchange.as_str(), message.body.len());
-            if refusal.means(exchange, message.routing_key.as_str(), size) {
-                self.found.remove(exchange);
-                out.answer(match &refusal {
-                    Refusal::TooLarge { limit, .. } => too_large(size, *limit),
-                    _ => Fate::Misdirected(said.clone()),
-                });
-            } else if let Some(why) = &broken {
-                out.answer(Fate::Lost(why.clone()));
-            } else if out.resends >= RESENDS || matches!(refusal, Refusal::Other(_)) {
-                out.answer(Fate::Lost(format!("the channel was closed: {said}")));
-            } else {
-                self.send(out.event, message, out.reply, out.resends + 1);
-            }
-        }
-        match broken {
-            Some(why) => Err(End::Broken(why)),
-            None => Ok(()),
-        }
-    }
-
     /// Gives up what takes too long; if nothing comes at all, the connection.
     fn look_at_the_clock(&mut self) -> Result<(), End> {
         let timeout = self.post.timeout;
@@ -482,11 +388,11 @@ impl Line {
         if self.blocked.is_some() {
             return Ok(());
         }
-        let is_silent = self.heard.elapsed() > timeout / 2;
+        let quiet = self.heard.elapsed();
         let mut waited_for = 0;
         for out in self.out.values_mut() {
             if out.reply.is_some() && out.sent.elapsed() > timeout {
-                if is_silent {
+                if quiet > timeout / 2 {
                     return Err(End::Broken(silent(timeout)));
                 }
                 out.answer(Fate::Late(why.clone()));
@@ -495,7 +401,8 @@ impl Line {
         }
         // Some queue never confirms. Only a new connection forgets what is on its way.
         let forgotten = self.out.len() - waited_for;
-        match forgotten > FORGOTTEN || (forgotten > 0 && waited_for == 0) {
+        let is_over = forgotten > 0 && waited_for == 0 && quiet > timeout;
+        match is_over || forgotten > FORGOTTEN {
             true => Err(End::Broken(silent(timeout))),
             false => Ok(()),
         }
@@ -544,16 +451,16 @@ fn returned(message: &BasicReturnMessage) -> Option<(Uuid, String)> {
     Some((id, why))
 }
 
-fn too_large(size: usize, limit: usize) -> Fate {
+fn broken(error: &lapin::Error) -> End {
+    End::Broken(format!("the connection broke: {}", told(error)))
+}
+
+pub(super) fn too_large(size: usize, limit: usize) -> Fate {
     Fate::Refused(format!(
         "{size} bytes are too large: the server takes up to {limit} (max_message_size)"
     ))
 }
 
-fn silent(timeout: Duration) -> String {
+pub(super) fn silent(timeout: Duration) -> String {
     format!("the server said nothing for {timeout:?}")
-}
-
-fn broken(error: &lapin::Error) -> End {
-    End::Broken(format!("the connection broke: {}", told(error)))
 }
