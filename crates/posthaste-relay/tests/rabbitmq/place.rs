@@ -16,12 +16,12 @@ use uuid::Uuid;
 
 use crate::tls::AUTHORITY;
 
-pub const TOPIC: &str = "shop.order.placed.v1";
-pub const PATIENCE: Duration = Duration::from_secs(60);
-pub const MS: fn(u64) -> Duration = Duration::from_millis;
+pub(crate) const TOPIC: &str = "shop.order.placed.v1";
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const MS: fn(u64) -> Duration = Duration::from_millis;
 
 /// A server that may be stopped, killed and filled up, by one test at a time.
-pub async fn mortal() -> MutexGuard<'static, Server> {
+pub(crate) async fn mortal() -> MutexGuard<'static, Server> {
     static MORTAL: LazyLock<Mutex<Server>> = LazyLock::new(|| {
         let (certificate, key) = AUTHORITY.certificate("localhost");
         let tls = RabbitMqTls {
@@ -43,27 +43,27 @@ pub async fn mortal() -> MutexGuard<'static, Server> {
 
 /// An exchange of its own, with a queue that gets all of it.
 #[derive(Debug, Clone)]
-pub struct Place {
-    pub url: String,
-    pub name: String,
+pub(crate) struct Place {
+    pub(crate) url: String,
+    pub(crate) name: String,
 }
 
 /// What was read from a queue.
 #[derive(Debug)]
-pub struct Found {
-    pub exchange: String,
-    pub routing_key: String,
-    pub properties: serde_json::Value,
-    pub headers: BTreeMap<String, String>,
-    pub body: Vec<u8>,
+pub(crate) struct Found {
+    pub(crate) exchange: String,
+    pub(crate) routing_key: String,
+    pub(crate) properties: serde_json::Value,
+    pub(crate) headers: BTreeMap<String, String>,
+    pub(crate) body: Vec<u8>,
 }
 
 impl Found {
-    pub fn id(&self) -> Uuid {
+    pub(crate) fn id(&self) -> Uuid {
         self.text("message_id").parse().unwrap()
     }
 
-    pub fn text(&self, property: &str) -> &str {
+    pub(crate) fn text(&self, property: &str) -> &str {
         let value = self.properties[property].as_str();
         value.unwrap_or_else(|| panic!("no {property} in {}", self.properties))
     }
@@ -71,47 +71,47 @@ impl Found {
 
 impl Place {
     /// On the server that all tests share.
-    pub async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         Self::at(tokio::task::spawn_blocking(Server::shared).await.unwrap()).await
     }
 
-    pub async fn at(url: String) -> Self {
+    pub(crate) async fn at(url: String) -> Self {
         let place = Self::bare(url);
         place.act(&["place", &place.name]).await;
         place
     }
 
     /// Names that nothing has on the server.
-    pub fn bare(url: String) -> Self {
+    pub(crate) fn bare(url: String) -> Self {
         let name = format!("t-{}", Uuid::new_v4().simple());
         Self { url, name }
     }
 
     /// Runs an action of `rabbitmq.py`.
-    pub async fn act(&self, arguments: &[&str]) -> Vec<u8> {
+    pub(crate) async fn act(&self, arguments: &[&str]) -> Vec<u8> {
         act(&self.url, arguments).await
     }
 
     /// All that is in the queue.
-    pub async fn found(&self) -> Vec<Found> {
+    pub(crate) async fn found(&self) -> Vec<Found> {
         found(&self.url, &self.name).await
     }
 
     /// The ids of all that is in the queue.
-    pub async fn ids(&self) -> Vec<Uuid> {
+    pub(crate) async fn ids(&self) -> Vec<Uuid> {
         self.found().await.iter().map(Found::id).collect()
     }
 
-    pub fn builder(&self) -> RabbitMqBuilder {
+    pub(crate) fn builder(&self) -> RabbitMqBuilder {
         RabbitMq::builder(&self.url, &self.name)
     }
 
-    pub fn sink(&self) -> RabbitMq {
+    pub(crate) fn sink(&self) -> RabbitMq {
         self.builder().build().unwrap()
     }
 
     /// The same through another port.
-    pub fn through(&self, port: u16) -> Self {
+    pub(crate) fn through(&self, port: u16) -> Self {
         let url = format!("amqp://guest:guest@127.0.0.1:{port}/%2f");
         Self {
             url,
@@ -134,7 +134,7 @@ async fn act(url: &str, arguments: &[&str]) -> Vec<u8> {
     tokio::task::spawn_blocking(run).await.unwrap()
 }
 
-pub async fn found(url: &str, queue: &str) -> Vec<Found> {
+pub(crate) async fn found(url: &str, queue: &str) -> Vec<Found> {
     let printed = act(url, &["read", queue]).await;
     let lines = printed.split(|byte| *byte == b'\n');
     let lines = lines.filter(|line| !line.is_empty());
@@ -156,36 +156,36 @@ pub async fn found(url: &str, queue: &str) -> Vec<Found> {
         .collect()
 }
 
-pub fn message() -> Message {
+pub(crate) fn message() -> Message {
     Message::json_text(TOPIC, "{\"n\":1}").unwrap()
 }
 
-pub async fn event_of(message: Message) -> Arc<Event> {
+pub(crate) async fn event_of(message: Message) -> Arc<Event> {
     sink_contract::events(&[message]).await.remove(0)
 }
 
-pub async fn event() -> Arc<Event> {
+pub(crate) async fn event() -> Arc<Event> {
     event_of(message()).await
 }
 
 /// An event of this many bytes, which may be more than an outbox takes.
-pub async fn event_of_size(size: usize) -> Arc<Event> {
+pub(crate) async fn event_of_size(size: usize) -> Arc<Event> {
     let mut event = Event::clone(&*event().await);
     event.payload = vec![b'x'; size].into();
     Arc::new(event)
 }
 
-pub async fn outcome(sink: &RabbitMq) -> Outcome {
+pub(crate) async fn outcome(sink: &RabbitMq) -> Outcome {
     deliver(sink, event().await).await
 }
 
-pub async fn deliver(sink: &RabbitMq, event: Arc<Event>) -> Outcome {
+pub(crate) async fn deliver(sink: &RabbitMq, event: Arc<Event>) -> Outcome {
     let delivery = tokio::time::timeout(PATIENCE, sink.deliver(event));
     delivery.await.expect("a sink answers in time")
 }
 
 /// Delivers all of them at once. The outcomes are in the order of the events.
-pub async fn deliver_all(sink: &Arc<RabbitMq>, events: &[Arc<Event>]) -> Vec<Outcome> {
+pub(crate) async fn deliver_all(sink: &Arc<RabbitMq>, events: &[Arc<Event>]) -> Vec<Outcome> {
     let deliveries: Vec<_> = events
         .iter()
         .map(|event| {
@@ -201,7 +201,7 @@ pub async fn deliver_all(sink: &Arc<RabbitMq>, events: &[Arc<Event>]) -> Vec<Out
 }
 
 /// Tries until it is delivered, as a relay would, and says how long that took.
-pub async fn until_delivered(sink: &RabbitMq) -> Duration {
+pub(crate) async fn until_delivered(sink: &RabbitMq) -> Duration {
     let (started, event) = (Instant::now(), event().await);
     loop {
         match deliver(sink, event.clone()).await {

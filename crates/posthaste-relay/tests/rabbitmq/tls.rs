@@ -8,9 +8,9 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair}
 
 use crate::place::*;
 
-pub static AUTHORITY: LazyLock<Authority> = LazyLock::new(Authority::new);
+pub(crate) static AUTHORITY: LazyLock<Authority> = LazyLock::new(Authority::new);
 
-pub struct Authority(CertifiedIssuer<'static, KeyPair>);
+pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
     fn new() -> Self {
@@ -19,12 +19,12 @@ impl Authority {
         Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
     }
 
-    pub fn pem(&self) -> String {
+    pub(crate) fn pem(&self) -> String {
         self.0.pem()
     }
 
     /// A certificate for this name, and its key.
-    pub fn certificate(&self, name: &str) -> (String, String) {
+    pub(crate) fn certificate(&self, name: &str) -> (String, String) {
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new([name.to_owned()]).unwrap();
         let certificate = params.signed_by(&key, &self.0).unwrap();

@@ -451,7 +451,7 @@ fn returned(message: &BasicReturnMessage) -> Option<(Uuid, String)> {
     Some((id, why))
 }
 
-fn broken(error: &lapin::Error) -> End {
+pub(super) fn broken(error: &lapin::Error) -> End {
     End::Broken(format!("the connection broke: {}", told(error)))
 }
 

@@ -4,7 +4,7 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 
 use super::job::{Fate, Out};
-use super::line::{End, Line, silent, too_large};
+use super::line::{End, Line, broken, silent, too_large};
 use super::refusal::{Refusal, told};
 use super::returns::Returns;
 
@@ -37,7 +37,7 @@ impl Line {
         out.sort_unstable_by_key(|out| out.number);
         let replacing = self.link.replace_channel();
         let replaced = tokio::time::timeout(self.post.timeout, replacing).await;
-        let broken = match &replaced {
+        let trouble = match &replaced {
             Ok(Ok(())) => None,
             Ok(Err(error)) => Some(format!("the connection broke: {}", told(error))),
             Err(_) => Some(silent(self.post.timeout)),
@@ -58,7 +58,7 @@ impl Line {
                     Refusal::TooLarge { limit, .. } => too_large(size, *limit),
                     _ => Fate::Misdirected(said.clone()),
                 });
-            } else if let Some(why) = &broken {
+            } else if let Some(why) = &trouble {
                 out.answer(Fate::Lost(why.clone()));
             } else if out.resends >= RESENDS || matches!(refusal, Refusal::Other(_)) {
                 out.answer(Fate::Lost(format!("the channel was closed: {said}")));
@@ -66,7 +66,7 @@ impl Line {
                 self.send(out.event, message, out.reply, out.resends + 1);
             }
         }
-        match broken {
+        match trouble {
             Some(why) => Err(End::Broken(why)),
             None => Ok(()),
         }
