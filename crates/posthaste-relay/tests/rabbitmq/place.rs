@@ -110,6 +110,12 @@ impl Place {
         self.builder().build().unwrap()
     }
 
+    /// The port of the server.
+    pub(crate) fn port(&self) -> u16 {
+        let port = self.url.rsplit(':').next().unwrap();
+        port.split('/').next().unwrap().parse().unwrap()
+    }
+
     /// The same through another port.
     pub(crate) fn through(&self, port: u16) -> Self {
         let url = format!("amqp://guest:guest@127.0.0.1:{port}/%2f");

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use posthaste_relay::sink::rabbitmq::RabbitMqBuilder;
 use posthaste_relay::sink::{Outcome, RabbitMq};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 
 use crate::place::*;
 
@@ -16,6 +16,9 @@ impl Authority {
     fn new() -> Self {
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        // Erlang takes a certificate for self-signed whose name is that of its authority.
+        let name = &mut params.distinguished_name;
+        name.push(DnType::CommonName, "authority");
         Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
     }
 
@@ -26,7 +29,8 @@ impl Authority {
     /// A certificate for this name, and its key.
     pub(crate) fn certificate(&self, name: &str) -> (String, String) {
         let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new([name.to_owned()]).unwrap();
+        let mut params = CertificateParams::new([name.to_owned()]).unwrap();
+        params.distinguished_name.push(DnType::CommonName, name);
         let certificate = params.signed_by(&key, &self.0).unwrap();
         (certificate.pem(), key.serialize_pem())
     }

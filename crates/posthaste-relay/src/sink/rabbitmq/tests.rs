@@ -123,3 +123,33 @@ async fn what_amqp_cannot_carry_is_rejected_without_a_server() {
     };
     rejected(&many, "too large").await;
 }
+
+// F9 B8: lapin reads in a thread, which must not wait for ever for a server that says nothing.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn connecting_to_a_silent_server_takes_a_bounded_time_and_leaves_no_thread_behind() {
+    let threads = || {
+        let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+        let names = tasks.filter_map(|task| {
+            let comm = task.ok()?.path().join("comm");
+            std::fs::read_to_string(comm).ok()
+        });
+        names.filter(|name| name.starts_with("lapin")).count()
+    };
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("amqp://{}/", silent.local_addr().unwrap());
+    let builder = RabbitMq::builder(url, "orders").connect_timeout(Duration::from_millis(200));
+    let sink = sink(builder);
+    let event = Arc::new(sample::plain().await);
+    for _ in 0..3 {
+        let outcome = sink.deliver(event.clone()).await;
+        let is_silent =
+            matches!(&outcome, Outcome::Unavailable(why) if why.contains("said nothing"));
+        assert!(is_silent, "{outcome:?}");
+    }
+    let deadline = std::time::Instant::now() + Duration::from_secs(30);
+    while threads() > 0 {
+        assert!(std::time::Instant::now() < deadline, "{}", threads());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
