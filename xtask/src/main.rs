@@ -23,6 +23,7 @@ cargo xtask <command>
 In the environment:
   POSTHASTE_TEST_POSTGRES    use this server for the tests     postgres://user@host:port/database
   POSTHASTE_BENCH_POSTGRES   use this server for the benchmarks
+  POSTHASTE_TEST_RABBITMQ    use this RabbitMQ for the tests   amqp://user:password@host:port/vhost
   POSTHASTE_PG_BIN           start servers with the PostgreSQL programs of this directory
   TMPDIR                     where the servers keep their data; a real disk for benchmarks
 ";
