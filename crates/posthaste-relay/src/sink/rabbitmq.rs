@@ -11,6 +11,7 @@ mod recover;
 mod refusal;
 mod returns;
 mod settings;
+mod socket;
 
 use std::sync::{Arc, Mutex};
 

@@ -1,9 +1,7 @@
 //! Connections: made within a time, with the exchange looked at, and let go of for good.
 
 use std::fmt;
-use std::net::{Shutdown, TcpStream};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::{Stream, StreamExt as _};
@@ -15,6 +13,7 @@ use lapin::{AsyncTcpStream, Channel, Connection, ConnectionProperties, Event, Ex
 
 use super::message::Writer;
 use super::refusal::{Refusal, told};
+use super::socket::{Socket, keep};
 
 /// What is shorter is in any text by chance.
 const SECRET: usize = 4;
@@ -85,7 +84,7 @@ impl Post {
     async fn open(&self) -> Result<Link, String> {
         let cannot = |error: lapin::Error| format!("cannot connect: {}", told(&error));
         let socket = Socket::default();
-        let (kept, tls, patience) = (socket.0.clone(), self.tls.clone(), self.connect_timeout);
+        let (kept, tls, patience) = (socket.kept(), self.tls.clone(), self.connect_timeout);
         let runtime = lapin::runtime::default_runtime().map_err(cannot)?;
         let properties = ConnectionProperties::default()
             .with_connection_name("posthaste".into())
@@ -244,59 +243,6 @@ async fn confirming(connection: &Connection) -> lapin::Result<Channel> {
     let confirm = channel.confirm_select(ConfirmSelectOptions::default());
     confirm.await?;
     Ok(channel)
-}
-
-/// The socket of a connection. lapin's thread reads from it for as long as it is open, also if nobody
-/// wants the connection any more and the server is silent; so it is shut down when this is dropped.
-#[derive(Debug, Default)]
-struct Socket(Arc<Mutex<Kept>>);
-
-#[derive(Debug, Default)]
-enum Kept {
-    #[default]
-    Nothing,
-    Stream(TcpStream),
-    Over,
-}
-
-impl Drop for Socket {
-    fn drop(&mut self) {
-        let mut kept = self.0.lock().expect("not poisoned");
-        if let Kept::Stream(stream) = std::mem::replace(&mut *kept, Kept::Over) {
-            let _ = stream.shutdown(Shutdown::Both);
-        }
-    }
-}
-
-/// Keeps another handle of the same socket.
-fn keep(kept: &Mutex<Kept>, socket: &impl Twin) -> std::io::Result<()> {
-    let twin = socket.twin()?;
-    let mut kept = kept.lock().expect("not poisoned");
-    match *kept {
-        Kept::Over => Err(std::io::ErrorKind::TimedOut.into()),
-        _ => {
-            *kept = Kept::Stream(twin);
-            Ok(())
-        }
-    }
-}
-
-trait Twin {
-    fn twin(&self) -> std::io::Result<TcpStream>;
-}
-
-#[cfg(unix)]
-impl<S: std::os::fd::AsFd> Twin for S {
-    fn twin(&self) -> std::io::Result<TcpStream> {
-        Ok(self.as_fd().try_clone_to_owned()?.into())
-    }
-}
-
-#[cfg(windows)]
-impl<S: std::os::windows::io::AsSocket> Twin for S {
-    fn twin(&self) -> std::io::Result<TcpStream> {
-        Ok(self.as_socket().try_clone_to_owned()?.into())
-    }
 }
 
 /// Where it is, without secrets.
