@@ -26,6 +26,7 @@ In the environment:
   POSTHASTE_TEST_REDIS       use this server for the tests     redis://host:port
   POSTHASTE_BENCH_POSTGRES   use this server for the benchmarks
   POSTHASTE_TEST_KAFKA       use these brokers for the tests   host:port
+  POSTHASTE_TEST_RABBITMQ    use this RabbitMQ for the tests   amqp://user:password@host:port/vhost
   POSTHASTE_PG_BIN           start servers with the PostgreSQL programs of this directory
   TMPDIR                     where the servers keep their data; a real disk for benchmarks
 ";

@@ -17,6 +17,8 @@ pub(crate) fn start(log: &Log) {
         .expect("the configuration knows the levels");
     let targets = Targets::new()
         .with_default(ours.min(Level::WARN))
+        // What it warns of are returned messages, with their payload. We say the same without it.
+        .with_target("lapin", Level::ERROR)
         .with_target("posthaste", ours)
         .with_target("posthaste_relay", ours);
     let lines = fmt::layer()

@@ -23,7 +23,12 @@ mod stdout;
     feature = "redis"
 ))]
 mod suspects;
-#[cfg(any(feature = "http", feature = "nats", feature = "redis"))]
+#[cfg(any(
+    feature = "http",
+    feature = "nats",
+    feature = "rabbitmq",
+    feature = "redis"
+))]
 mod tls;
 
 use std::sync::Arc;

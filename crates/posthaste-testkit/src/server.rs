@@ -20,6 +20,7 @@ mod private;
 mod program;
 mod proxy;
 mod python;
+mod rabbitmq;
 mod redis;
 mod watchdog;
 
@@ -28,6 +29,7 @@ pub use nats::Nats;
 pub use postgres::Postgres;
 pub use proxy::Proxy;
 pub use python::python;
+pub use rabbitmq::{RabbitMq, Tls as RabbitMqTls};
 pub use redis::Redis;
 
 use std::fmt;

@@ -11,6 +11,7 @@ mod place;
 mod process;
 #[path = "../pty/mod.rs"]
 mod pty;
+mod rabbitmq;
 mod refuse;
 mod run;
 mod stop;

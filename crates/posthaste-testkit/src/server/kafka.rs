@@ -11,8 +11,6 @@ use std::process::Command;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-/// The variable that names the brokers the tests use: `host:port`, several with commas between
-
 const READY_WITHIN: Duration = Duration::from_secs(120);
 const STOPPED_WITHIN: Duration = Duration::from_secs(60);
 const PORT_TRIES: usize = 5;
@@ -115,7 +113,10 @@ impl Kafka {
             Ok(brokers) if !brokers.is_empty() => brokers,
             _ => match &*SHARED {
                 Ok(server) => server.brokers(),
-                Err(error) => panic!("these tests need Kafka: {error}; or set {}", super::TEST_KAFKA),
+                Err(error) => panic!(
+                    "these tests need Kafka: {error}; or set {}",
+                    super::TEST_KAFKA
+                ),
             },
         }
     }

@@ -130,7 +130,8 @@ impl Network {
 
     fn connect(self: Arc<Self>, client: TcpStream) {
         let server = self.passable().server.clone();
-        let Some(server) = server.and_then(|port| TcpStream::connect(("127.0.0.1", port)).ok()) else {
+        let Some(server) = server.and_then(|port| TcpStream::connect(("127.0.0.1", port)).ok())
+        else {
             return;
         };
         let _ = (client.set_nodelay(true), server.set_nodelay(true));

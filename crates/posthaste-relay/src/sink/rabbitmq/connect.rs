@@ -1,0 +1,264 @@
+//! Connections: made within a time, with the exchange looked at, and let go of for good.
+
+use std::fmt;
+use std::pin::Pin;
+use std::time::Duration;
+
+use futures_util::{Stream, StreamExt as _};
+use lapin::options::{ConfirmSelectOptions, ExchangeDeclareOptions};
+use lapin::tcp::RustlsConnector;
+use lapin::types::{FieldTable, ShortString};
+use lapin::uri::AMQPUri;
+use lapin::{AsyncTcpStream, Channel, Connection, ConnectionProperties, Event, ExchangeKind};
+
+use super::message::Writer;
+use super::refusal::{Refusal, told};
+use super::socket::{Socket, keep};
+
+/// What is shorter is in any text by chance.
+const SECRET: usize = 4;
+
+/// A server and an exchange of it, and how to write to it.
+pub(super) struct Post {
+    pub(super) uri: AMQPUri,
+    pub(super) tls: Option<RustlsConnector>,
+    pub(super) writer: Writer,
+    pub(super) exchange_type: ExchangeKind,
+    pub(super) declare: bool,
+    pub(super) timeout: Duration,
+    pub(super) connect_timeout: Duration,
+}
+
+/// A connection, with a channel that confirms.
+pub(super) struct Link {
+    pub(super) connection: Connection,
+    pub(super) channel: Channel,
+    /// Declared last, so that lapin may still say goodbye.
+    _socket: Socket,
+}
+
+/// What happens to a connection.
+pub(super) type Events = Pin<Box<dyn Stream<Item = Event> + Send>>;
+
+/// Why an exchange cannot be used: because of itself, or of the connection.
+pub(super) enum NoExchange {
+    Refused(String),
+    Broken(String),
+}
+
+impl Post {
+    /// Whether all events go to the same exchange.
+    pub(super) fn has_one_exchange(&self) -> bool {
+        self.one_exchange().is_some()
+    }
+
+    fn one_exchange(&self) -> Option<&str> {
+        match &self.writer.exchange {
+            Some(template) => template.fixed(),
+            None => Some(""),
+        }
+    }
+
+    /// Connects, and looks at the exchange, if it is the same for all events.
+    pub(super) async fn connect(&self) -> Result<(Link, Events), String> {
+        let patience = self.connect_timeout;
+        let connecting = async {
+            let link = self.open().await?;
+            let events = link.connection.events_listener().boxed();
+            match self.one_exchange() {
+                None => Ok((link, events)),
+                Some(exchange) => match self.find(&link, exchange).await {
+                    Ok(()) => Ok((link, events)),
+                    Err(NoExchange::Refused(why) | NoExchange::Broken(why)) => Err(why),
+                },
+            }
+        };
+        match tokio::time::timeout(patience, connecting).await {
+            Ok(connected) => connected.map_err(|why| self.hide(&why)),
+            Err(_) => Err(format!(
+                "cannot connect: the server said nothing for {patience:?}"
+            )),
+        }
+    }
+
+    async fn open(&self) -> Result<Link, String> {
+        let cannot = |error: lapin::Error| format!("cannot connect: {}", told(&error));
+        let socket = Socket::default();
+        let (kept, tls, patience) = (socket.kept(), self.tls.clone(), self.connect_timeout);
+        let runtime = lapin::runtime::default_runtime().map_err(cannot)?;
+        let properties = ConnectionProperties::default()
+            .with_connection_name("posthaste".into())
+            .with_client_property("product".into(), "posthaste".into())
+            .with_client_property("version".into(), env!("CARGO_PKG_VERSION").into());
+        let connecting = Connection::connector(
+            self.uri.clone(),
+            runtime,
+            // In a thread of lapin's, which waits as long as its socket does.
+            async move |uri, runtime| {
+                let host = &uri.authority.host;
+                let dialling = async {
+                    let place = runtime.to_socket_addrs((host.clone(), uri.authority.port));
+                    let stream = AsyncTcpStream::connect(&runtime, place).await?;
+                    if let AsyncTcpStream::Plain(plain) = &stream {
+                        keep(&kept, plain.get_ref())?;
+                    }
+                    match &tls {
+                        Some(tls) => stream.into_rustls(tls, host).await,
+                        None => Ok(stream),
+                    }
+                };
+                match tokio::time::timeout(patience, dialling).await {
+                    Ok(dialled) => dialled.map_err(lapin::Error::from),
+                    Err(_) => Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into()),
+                }
+            },
+            properties,
+        );
+        let connection = connecting.await.map_err(cannot)?;
+        let channel = confirming(&connection).await.map_err(cannot)?;
+        Ok(Link {
+            connection,
+            channel,
+            _socket: socket,
+        })
+    }
+
+    /// Sees to it that an exchange is there: declares it, or asks for it. On a channel of its own, as
+    /// a refusal closes it.
+    pub(super) async fn find(&self, link: &Link, exchange: &str) -> Result<(), NoExchange> {
+        if exchange.is_empty() {
+            return Ok(());
+        }
+        self.declare(link, exchange, !self.declare).await
+    }
+
+    async fn declare(&self, link: &Link, exchange: &str, passive: bool) -> Result<(), NoExchange> {
+        let broken = |error| NoExchange::Broken(format!("the connection broke: {}", told(&error)));
+        let channel = link.connection.create_channel().await.map_err(broken)?;
+        let options = ExchangeDeclareOptions {
+            passive,
+            durable: true,
+            ..ExchangeDeclareOptions::default()
+        };
+        let name = ShortString::try_new(exchange)
+            .map_err(|error| NoExchange::Refused(error.to_string()))?;
+        let declared = channel
+            .exchange_declare(
+                name,
+                self.exchange_type.clone(),
+                options,
+                FieldTable::default(),
+            )
+            .await;
+        match declared {
+            Ok(()) => {
+                let _ = channel.close(200, "OK".into()).await;
+                Ok(())
+            }
+            Err(error) if Refusal::of(&error).is_some() => {
+                let what = match passive {
+                    true => "used",
+                    false => "declared",
+                };
+                let why = format!(
+                    "exchange {exchange:?} cannot be {what}: {}",
+                    self.hide(&told(&error))
+                );
+                Err(NoExchange::Refused(why))
+            }
+            Err(error) => Err(broken(error)),
+        }
+    }
+
+    /// Looks at everything that can be seen without publishing, and without making anything.
+    pub(super) async fn check(&self) -> Result<String, String> {
+        let patience = self.connect_timeout + self.timeout;
+        let looking = async {
+            let link = self.open().await?;
+            let found = self.look(&link).await;
+            let _ = link.connection.close(200, "OK".into()).await;
+            found
+        };
+        match tokio::time::timeout(patience, looking).await {
+            Ok(looked) => looked.map_err(|why| self.hide(&why)),
+            Err(_) => Err(format!("the server did not answer within {patience:?}")),
+        }
+    }
+
+    async fn look(&self, link: &Link) -> Result<String, String> {
+        let place = format!("connected to {self}");
+        let exchange = match (self.one_exchange(), &self.writer.exchange) {
+            (Some(""), _) => "the default exchange leads to queues by their names".to_owned(),
+            (Some(exchange), _) => match self.declare(link, exchange, true).await {
+                // Also of the type that it should be.
+                Ok(()) if self.declare => match self.declare(link, exchange, false).await {
+                    Ok(()) => format!("exchange {exchange:?} is there as it should be"),
+                    Err(NoExchange::Refused(why) | NoExchange::Broken(why)) => return Err(why),
+                },
+                Ok(()) => format!("exchange {exchange:?} is there"),
+                Err(NoExchange::Refused(_)) if self.declare => {
+                    format!("exchange {exchange:?} is not there yet: the first event declares it")
+                }
+                Err(NoExchange::Refused(why) | NoExchange::Broken(why)) => return Err(why),
+            },
+            (None, template) => format!(
+                "exchanges {} are looked at when events go there",
+                template.as_ref().map_or(String::new(), ToString::to_string)
+            ),
+        };
+        Ok(format!(
+            "{place}; {exchange}; whether {} may write there, and max_message_size, show with the \
+             first events; an acknowledgement means that all queues bound for the message have it: \
+             durable ones on disk, quorum queues on most of their servers, others in memory",
+            self.uri.authority.userinfo.username
+        ))
+    }
+
+    /// A text without the password.
+    fn hide(&self, text: &str) -> String {
+        let password = &self.uri.authority.userinfo.password;
+        match password.len() >= SECRET && *password != self.uri.authority.userinfo.username {
+            true => text.replace(password.as_str(), "***"),
+            false => text.to_owned(),
+        }
+    }
+}
+
+impl Link {
+    /// Another channel in place of one that was closed.
+    pub(super) async fn replace_channel(&mut self) -> lapin::Result<()> {
+        self.channel = confirming(&self.connection).await?;
+        Ok(())
+    }
+
+    /// Says goodbye, but does not wait long for an answer.
+    pub(super) async fn close(self, patience: Duration) {
+        let closing = self.connection.close(200, "OK".into());
+        let _ = tokio::time::timeout(patience, closing).await;
+    }
+}
+
+async fn confirming(connection: &Connection) -> lapin::Result<Channel> {
+    let channel = connection.create_channel().await?;
+    let confirm = channel.confirm_select(ConfirmSelectOptions::default());
+    confirm.await?;
+    Ok(channel)
+}
+
+/// Where it is, without secrets.
+impl fmt::Display for Post {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let AMQPUri {
+            scheme,
+            authority,
+            vhost,
+            ..
+        } = &self.uri;
+        let (user, host, port) = (
+            &authority.userinfo.username,
+            &authority.host,
+            authority.port,
+        );
+        write!(f, "{scheme}://{user}@{host}:{port} vhost {vhost:?}")
+    }
+}

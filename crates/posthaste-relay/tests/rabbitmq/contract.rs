@@ -1,0 +1,82 @@
+//! What every sink must do, asked of RabbitMQ.
+
+use async_trait::async_trait;
+use posthaste_relay::Envelope;
+use posthaste_relay::envelope::Binding;
+use posthaste_relay::sink::RabbitMq;
+use posthaste_testkit::server::RabbitMq as Server;
+use posthaste_testkit::sink_contract::{self, Arrived};
+use tokio::sync::MutexGuard;
+
+use crate::place::{Found, Place, mortal};
+
+struct Exchange {
+    place: Place,
+    /// One that can be stopped, for tests that do.
+    server: Option<MutexGuard<'static, Server>>,
+}
+
+impl Exchange {
+    async fn new() -> Self {
+        // Starting takes seconds, so only tests that stop a server have one to themselves. A test runs
+        // in a thread of its name.
+        let is_about_outages = std::thread::current()
+            .name()
+            .is_some_and(|name| name.contains("outage::"));
+        match is_about_outages {
+            true => {
+                let server = mortal().await;
+                Self {
+                    place: Place::at(server.url()).await,
+                    server: Some(server),
+                }
+            }
+            false => Self {
+                place: Place::new().await,
+                server: None,
+            },
+        }
+    }
+
+    fn server(&self) -> &Server {
+        self.server.as_ref().expect("a test about outages")
+    }
+}
+
+#[async_trait]
+impl sink_contract::Place for Exchange {
+    type Sink = RabbitMq;
+    const BINDING: Binding = Binding::Amqp;
+
+    async fn sink(&self, envelope: Envelope) -> RabbitMq {
+        self.place.builder().envelope(envelope).build().unwrap()
+    }
+
+    async fn arrived(&self) -> Vec<Arrived> {
+        let arrived = |mut found: Found| {
+            let content_type = found.text("content_type").to_owned();
+            found
+                .headers
+                .insert("content-type".to_owned(), content_type);
+            Arrived {
+                headers: found.headers,
+                body: found.body,
+            }
+        };
+        self.place.found().await.into_iter().map(arrived).collect()
+    }
+
+    fn too_large(&self) -> Option<usize> {
+        Some(Server::MAX_MESSAGE_SIZE + 1)
+    }
+
+    async fn stop(&self) {
+        self.server().stop_broker().unwrap();
+    }
+
+    async fn start(&self) {
+        self.server().start_broker().unwrap();
+    }
+}
+
+posthaste_testkit::sink_contract!(Exchange::new());
