@@ -148,7 +148,7 @@ async fn a_user_without_the_right_to_a_stream_costs_only_its_own_events_an_attem
     let sink = |key: &str| {
         let builder = Redis::builder(&url)
             .key(key)
-            .username("relay")
+            .user("relay")
             .password("canary");
         builder.build().unwrap()
     };

@@ -58,7 +58,7 @@ async fn it_finds_a_key_that_is_no_stream_and_a_right_that_is_missing() {
     ask(&url, &rules).await.unwrap();
     let reader = Redis::builder(&url)
         .key("orders")
-        .username("reader")
+        .user("reader")
         .password("canary");
     let told = wrong(reader.build().unwrap()).await;
     assert!(

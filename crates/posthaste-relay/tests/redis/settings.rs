@@ -10,7 +10,7 @@ fn all_that_is_wrong_is_said_at_once() {
         .key("{colour}")
         .timeout(Duration::ZERO)
         .max_length(0)
-        .username("relay")
+        .user("relay")
         .trust("nonsense")
         .build()
         .unwrap_err();
@@ -21,7 +21,7 @@ fn all_that_is_wrong_is_said_at_once() {
         "colour",
         "timeouts must be longer than zero",
         "length zero",
-        "a username needs a password",
+        "a user needs a password",
         "the certificate authority has no certificate in it",
     ] {
         assert!(text.contains(part), "{part}: {text}");
@@ -44,7 +44,7 @@ fn neither_errors_nor_debug_tell_a_password() {
         .build()
         .unwrap_err();
     let sink = Redis::builder("redis://localhost")
-        .username("relay")
+        .user("relay")
         .password("canary");
     let texts = [
         error.to_string(),

@@ -64,7 +64,7 @@ async fn a_wrong_password_is_clear_and_is_not_told() {
     assert_eq!(outcome(&right).await, Outcome::Delivered);
     let wrong = builder().password("canary-wrong").build().unwrap();
     let wrong_user = builder()
-        .username("nobody")
+        .user("nobody")
         .password("canary-right")
         .build()
         .unwrap();

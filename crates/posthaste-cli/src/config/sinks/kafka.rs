@@ -6,7 +6,8 @@ use posthaste_relay::sink::kafka::{Compression, KafkaBuilder, Mechanism};
 use posthaste_relay::sink::{Kafka, Sink};
 
 use super::{
-    Default, Group, Key, Kind, SOURCE, SinkType, envelope, envelope_key, refuse, timeout_key,
+    CLIENT_CERTIFICATE_FILE, CLIENT_KEY_FILE, Default, Group, Key, Kind, PASSWORD, PASSWORD_FILE,
+    SOURCE, SinkType, client_certificate, envelope, envelope_key, pem, refuse, timeout_key,
 };
 
 pub(super) const TYPE: SinkType = SinkType {
@@ -67,20 +68,8 @@ pub(super) const TYPE: SinkType = SinkType {
                   trusts.",
             example: "/etc/ssl/kafka-ca.pem",
         },
-        Key {
-            name: "certificate_file",
-            kind: Kind::Text,
-            default: Default::Is(""),
-            doc: "A certificate (PEM) to show to brokers, together with `key_file`.",
-            example: "/etc/ssl/relay.pem",
-        },
-        Key {
-            name: "key_file",
-            kind: Kind::Text,
-            default: Default::Is(""),
-            doc: "The key (PEM) of `certificate_file`.",
-            example: "/run/secrets/relay-key.pem",
-        },
+        CLIENT_CERTIFICATE_FILE,
+        CLIENT_KEY_FILE,
         Key {
             name: "sasl",
             kind: Kind::Word(&["none", "plain", "scram-sha-256", "scram-sha-512"]),
@@ -96,20 +85,8 @@ pub(super) const TYPE: SinkType = SinkType {
             doc: "Who logs in.",
             example: "relay",
         },
-        Key {
-            name: "password",
-            kind: Kind::Secret,
-            default: Default::Unset,
-            doc: "The password of `user`.",
-            example: "a-password",
-        },
-        Key {
-            name: "password_file",
-            kind: Kind::File("password"),
-            default: Default::Unset,
-            doc: "A file that holds the password, in place of `password`.",
-            example: "/run/secrets/kafka",
-        },
+        PASSWORD,
+        PASSWORD_FILE,
         Key {
             name: "properties",
             kind: Kind::Texts,
@@ -156,15 +133,13 @@ fn make(keys: &mut Group<'_>) -> Option<Arc<dyn Sink>> {
 }
 
 fn certificates(keys: &mut Group<'_>, mut builder: KafkaBuilder) -> Option<KafkaBuilder> {
-    if let Some(pem) = file(keys, "ca_file")? {
+    if let Some(pem) = pem(keys, "ca_file")? {
         builder = builder.trust(pem);
     }
-    match (file(keys, "certificate_file")?, file(keys, "key_file")?) {
-        (None, None) => Some(builder),
-        (Some(certificate), Some(key)) => Some(builder.client_certificate(certificate, key)),
-        (Some(_), None) => refuse(keys, "certificate_file", "`key_file` is missing"),
-        (None, Some(_)) => refuse(keys, "key_file", "`certificate_file` is missing"),
-    }
+    Some(match client_certificate(keys)? {
+        Some((certificate, key)) => builder.client_certificate(certificate, key),
+        None => builder,
+    })
 }
 
 fn log_in(keys: &mut Group<'_>, builder: KafkaBuilder) -> Option<KafkaBuilder> {
@@ -184,16 +159,5 @@ fn log_in(keys: &mut Group<'_>, builder: KafkaBuilder) -> Option<KafkaBuilder> {
             "sasl",
             "`user` and `password` (or `password_file`) are missing",
         ),
-    }
-}
-
-/// What a file holds that a key names; nothing, if it names none.
-fn file(keys: &mut Group<'_>, name: &str) -> Option<Option<Vec<u8>>> {
-    let Some(path) = keys.some_text(name) else {
-        return Some(None);
-    };
-    match std::fs::read(keys.values.folder.join(&path)) {
-        Ok(pem) => Some(Some(pem)),
-        Err(error) => refuse(keys, name, &format!("{path:?} cannot be read: {error}")),
     }
 }

@@ -44,7 +44,7 @@ pub(super) const TYPE: SinkType = SinkType {
         timeout_key("10s"),
         CONNECT_TIMEOUT,
         Key {
-            name: "username",
+            name: "user",
             kind: Kind::Text,
             default: Default::Is(""),
             doc: "The user to log in as. Empty: the server's default user.",
@@ -69,8 +69,8 @@ fn make(keys: &mut Group<'_>) -> Option<Arc<dyn Sink>> {
     if let Some(length) = keys.integer("max_length") {
         builder = builder.max_length(length);
     }
-    if let Some(name) = keys.some_text("username") {
-        builder = builder.username(name);
+    if let Some(name) = keys.some_text("user") {
+        builder = builder.user(name);
     }
     if let Some(password) = keys.text("password") {
         builder = builder.password(password);

@@ -15,7 +15,7 @@ pub(super) fn outcome(key: &str, error: &ServerError) -> Outcome {
         "MISCONF" => unavailable("the server cannot write to its disk, and refuses all writes"),
         "NOREPLICAS" => unavailable("the server has too few replicas, and refuses all writes"),
         "LOADING" | "MASTERDOWN" | "BUSY" | "TRYAGAIN" => unavailable("the server is not ready"),
-        "NOAUTH" | "WRONGPASS" => unavailable("the server wants another username and password"),
+        "NOAUTH" | "WRONGPASS" => unavailable("the server wants another user and password"),
         "MOVED" | "ASK" | "CROSSSLOT" | "CLUSTERDOWN" => {
             unavailable("this is a Redis Cluster, which is not supported")
         }
@@ -35,7 +35,7 @@ pub(super) fn is_about_the_connection(code: &str) -> bool {
 pub(super) fn told(error: &RedisError) -> String {
     match (error.kind(), error.code()) {
         (ErrorKind::AuthenticationFailed, _) | (_, Some("WRONGPASS" | "NOAUTH")) => {
-            "the server refused the username or the password".to_owned()
+            "the server refused the user or the password".to_owned()
         }
         (_, Some(code)) => format!("{code} {}", without_arguments(error.detail())),
         _ => without_arguments(Some(&error.to_string())),

@@ -22,7 +22,7 @@ pub struct RedisBuilder {
     key: String,
     envelope: Envelope,
     max_length: Option<u64>,
-    username: Option<String>,
+    user: Option<String>,
     password: Option<String>,
     timeout: Duration,
     connect_timeout: Duration,
@@ -45,7 +45,7 @@ impl RedisBuilder {
             key: "{topic}".to_owned(),
             envelope: Envelope::raw(),
             max_length: None,
-            username: None,
+            user: None,
             password: None,
             timeout: Duration::from_secs(10),
             connect_timeout: Duration::from_secs(5),
@@ -74,8 +74,8 @@ impl RedisBuilder {
     }
 
     /// The user to log in as. Defaults to `default`, the server's own.
-    pub fn username(mut self, name: impl Into<String>) -> Self {
-        self.username = Some(name.into());
+    pub fn user(mut self, name: impl Into<String>) -> Self {
+        self.user = Some(name.into());
         self
     }
 
@@ -137,8 +137,8 @@ impl RedisBuilder {
         if self.max_length == Some(0) {
             problems.push("a stream of length zero would forget everything".to_owned());
         }
-        if self.username.is_some() && self.password.is_none() {
-            problems.push("a username needs a password".to_owned());
+        if self.user.is_some() && self.password.is_none() {
+            problems.push("a user needs a password".to_owned());
         }
         let (Some(url), Some(key), Some(tls), true) = (url, key, tls, problems.is_empty()) else {
             return Err(SinkError::refused("Redis sink", problems));
@@ -146,7 +146,7 @@ impl RedisBuilder {
         let mut login = RedisConnectionInfo::default()
             .set_db(url.database)
             .set_skip_set_lib_name();
-        if let Some(name) = self.username {
+        if let Some(name) = self.user {
             login = login.set_username(name);
         }
         if let Some(password) = self.password {
@@ -187,7 +187,7 @@ fn read_url(url: &str) -> Result<Url, String> {
         _ => return refuse("it begins with redis:// or, for TLS, rediss://"),
     };
     if rest.contains('@') {
-        return refuse("use `username` and `password` for a name and password");
+        return refuse("use `user` and `password` for a name and password");
     }
     let (address, database) = rest.split_once('/').unwrap_or((rest, ""));
     let database = match database {
