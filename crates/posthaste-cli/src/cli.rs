@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::command::{
     clean, completions, config, demo, discard, doctor, enqueue, list, migrate, redeliver, run,
-    show, status, tail,
+    show, sink, status, tail,
 };
 
 const EXIT_CODES: &str = "\
@@ -89,6 +89,9 @@ pub(crate) enum Command {
     Tail(tail::Tail),
     /// Enqueue events by hand, for trying things out
     Enqueue(enqueue::Enqueue),
+    /// Look at destinations
+    #[command(subcommand)]
+    Sink(sink::Act),
     /// Check and explain the configuration
     #[command(subcommand)]
     Config(config::Act),

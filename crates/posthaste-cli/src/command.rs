@@ -12,6 +12,7 @@ pub(crate) mod migrate;
 pub(crate) mod redeliver;
 pub(crate) mod run;
 pub(crate) mod show;
+pub(crate) mod sink;
 pub(crate) mod status;
 pub(crate) mod tail;
 
@@ -37,6 +38,7 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
         Command::Clean(args) => wait(clean::run(place, args)),
         Command::Tail(args) => wait(tail::run(place, args)),
         Command::Enqueue(args) => wait(enqueue::run(place, args)),
+        Command::Sink(act) => wait(sink::run(act, place)),
         Command::Config(act) => config::run(act, place),
         Command::Completions(args) => completions::completions(args),
         Command::Man(args) => completions::man(args),

@@ -46,19 +46,31 @@ pub(crate) async fn run(place: &Place) -> Result<(), Failure> {
     let config = place::load(place)?;
     let outboxes = place::selected(&config, place)?;
     let mut bad = 0;
-    let mut tell = |about: &str, findings: Vec<Finding>| {
-        bad += findings
-            .iter()
-            .filter(|found| found.grade == Grade::Bad)
-            .count();
-        tell(&output, about, findings)
-    };
     for outbox in &outboxes {
-        tell(&outbox.table.to_string(), outbox_findings(outbox).await)?;
+        let findings = outbox_findings(outbox).await;
+        bad += tell(&output, &outbox.table.to_string(), findings)?;
     }
     for (name, Destination { sink, .. }) in &config.sinks {
-        tell(&format!("sink {name}"), vec![destination(&**sink).await])?;
+        bad += tell_of_sink(&output, name, &**sink).await?;
     }
+    verdict(bad)
+}
+
+/// Looks at a destination, and tells what it found. Gives back how much of it is bad.
+pub(super) async fn tell_of_sink(
+    output: &Output,
+    name: &str,
+    sink: &dyn Sink,
+) -> Result<usize, Failure> {
+    tell(
+        output,
+        &format!("sink {name}"),
+        vec![destination(sink).await],
+    )
+}
+
+/// What it comes down to.
+pub(super) fn verdict(bad: usize) -> Result<(), Failure> {
     match bad {
         0 => Ok(()),
         1 => Err(Failure::Unhealthy("1 thing does not work".to_owned())),
@@ -66,7 +78,9 @@ pub(crate) async fn run(place: &Place) -> Result<(), Failure> {
     }
 }
 
-fn tell(output: &Output, about: &str, findings: Vec<Finding>) -> Result<(), Failure> {
+fn tell(output: &Output, about: &str, findings: Vec<Finding>) -> Result<usize, Failure> {
+    let bad = findings.iter().filter(|found| found.grade == Grade::Bad);
+    let bad = bad.count();
     if !output.json {
         output.line(&paint(&visible(about), BOLD))?;
     }
@@ -99,7 +113,7 @@ fn tell(output: &Output, about: &str, findings: Vec<Finding>) -> Result<(), Fail
             output.line(&format!("  {:8}  {:12}  → {}", "", "", visible(&remedy)))?;
         }
     }
-    Ok(())
+    Ok(bad)
 }
 
 async fn destination(sink: &dyn Sink) -> Finding {

@@ -14,5 +14,6 @@ mod pty;
 mod rabbitmq;
 mod refuse;
 mod run;
+mod sink;
 mod stop;
 mod switch;

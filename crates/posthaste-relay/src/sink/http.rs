@@ -155,6 +155,23 @@ impl Sink for Http {
             Err(error) => self.unanswered(&event, error),
         }
     }
+
+    /// Any answer will do: nothing is posted, so none can be told from it about events.
+    async fn check(&self) -> Result<String, String> {
+        match self.client.head(&self.origin).send().await {
+            Ok(response) => Ok(format!(
+                "{} answers by {:?}; an event is delivered once its endpoint says 2xx, and how safe it \
+                 is then is up to it",
+                self.origin,
+                response.version()
+            )),
+            Err(error) => Err(format!(
+                "{} does not answer: {}",
+                self.origin,
+                causes(&error.without_url())
+            )),
+        }
+    }
 }
 
 /// An error with all that led to it, as the first often says little.
