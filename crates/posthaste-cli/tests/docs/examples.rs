@@ -124,7 +124,8 @@ fn the_example_for_kafka_runs() {
         .unwrap();
     deliver("kafka", (9092, port));
     let read = include_str!("../../../posthaste-testkit/python/kafka.py");
-    one_arrived(python(read, &["records", &server.brokers(), "shop.other"]).unwrap());
+    let arguments = ["cloud_events", &server.brokers(), "shop.other", "binary"];
+    one_arrived(python(read, &arguments).unwrap());
 }
 
 /// The endpoint is the one of the README.

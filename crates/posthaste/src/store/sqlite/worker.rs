@@ -14,7 +14,7 @@ use crate::store::StoreError;
 
 /// The shortest and the longest pause between two looks at the file.
 const BRISK: Duration = Duration::from_millis(1);
-const CALM: Duration = Duration::from_millis(10);
+const CALM: Duration = Duration::from_millis(20);
 /// A pause is this part of how long nothing has changed.
 const IDLE_SHARE: u32 = 50;
 
