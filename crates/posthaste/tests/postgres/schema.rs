@@ -179,8 +179,8 @@ async fn a_newer_schema_is_refused() {
             matches!(
                 error,
                 SchemaError::Newer {
-                    found: 2,
-                    known: 1,
+                    found: 3,
+                    known: 2,
                     ..
                 }
             ),
