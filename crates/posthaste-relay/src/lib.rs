@@ -13,6 +13,8 @@ mod escape;
 mod hand;
 mod observe;
 mod pace;
+mod pause;
+mod redeliver;
 mod relay;
 mod retry;
 mod route;
@@ -29,6 +31,7 @@ pub use observe::describe_metrics;
 /// Which topics a route or a subscription is for.
 #[doc(inline)]
 pub use posthaste::Pattern;
+pub use redeliver::finish_job;
 pub use relay::{Relay, Waker};
 pub use retry::Retry;
 pub use route::Matcher;

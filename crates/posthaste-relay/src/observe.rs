@@ -129,6 +129,14 @@ impl Observer {
         .set(if open { 1.0 } else { 0.0 });
     }
 
+    /// Without a destination, it is the outbox that is paused.
+    pub(crate) fn paused(&self, destination: &str, paused: bool) {
+        metrics::gauge!(
+            "outbox_paused", "table" => self.table.clone(), "destination" => destination.to_owned()
+        )
+        .set(if paused { 1.0 } else { 0.0 });
+    }
+
     pub(crate) fn stats(&self, stats: &Stats) {
         self.gauge("outbox_pending", stats.pending as f64);
         self.gauge("outbox_processing", stats.processing as f64);
@@ -186,6 +194,10 @@ pub fn describe_metrics() {
     describe_gauge!(
         "outbox_relay_leader",
         "Whether this relay is the active one (1) or a standby (0)"
+    );
+    describe_gauge!(
+        "outbox_paused",
+        "Whether an operator paused the outbox, or a destination of it (1), or not (0)"
     );
     describe_gauge!(
         "outbox_circuit_open",

@@ -18,6 +18,7 @@ use crate::destination::Destination;
 use crate::hand::Hand;
 use crate::observe::{Observer, presentable};
 use crate::pace::Pace;
+use crate::pause::Pausing;
 use crate::route::Routes;
 use crate::settings::{Builder, Mode, Settings};
 use crate::settle::Settling;
@@ -68,6 +69,7 @@ pub(crate) struct Engine {
     pub(crate) wake: Arc<Notify>,
     /// Someone is gone: look from the oldest on.
     take_over: AtomicBool,
+    pub(crate) pausing: Pausing,
     stop: watch::Receiver<bool>,
 }
 
@@ -101,6 +103,7 @@ impl Relay {
                 settling,
                 wake: Arc::new(Notify::new()),
                 take_over: AtomicBool::new(false),
+                pausing: Pausing::default(),
                 stop: stopped,
             }),
             verdicts,
@@ -134,6 +137,7 @@ impl Relay {
         let mut claiming = JoinSet::new();
         if engine.settings.deliver {
             parts.spawn(engine.clone().watch());
+            parts.spawn(engine.clone().redeliver());
             claiming.spawn(engine.clone().claim());
         }
         let mut until = std::pin::pin!(until);
@@ -172,6 +176,12 @@ impl Engine {
     async fn claim(self: Arc<Self>) {
         let by_key = self.settings.ordering != Ordering::None;
         let mut pace = Pace::new(self.settings.poll_interval, by_key);
+        // Nothing is claimed before it is known what is paused.
+        while !self.obey_pauses().await {
+            if self.rest(WATCH).await {
+                return;
+            }
+        }
         while !self.is_stopping() {
             if self.settings.mode == Mode::SingleActive && !self.leads().await {
                 pace.stand_by();
@@ -202,6 +212,9 @@ impl Engine {
 
     /// Claims once for every destination that takes events. Gives back whether there is more.
     async fn claim_once(self: &Arc<Self>, pace: &mut Pace) -> Result<bool, StoreError> {
+        if self.pausing.is_on() {
+            return Ok(false);
+        }
         let (in_hand, bytes) = self.hand.load();
         let share = self.share();
         let room = self
@@ -306,6 +319,7 @@ impl Engine {
     ) -> Result<(), StoreError> {
         let released = held_back.into_iter().map(|lease| Settlement {
             lease,
+            tried: None,
             verdict: Verdict::Release,
         });
         let settlements: Vec<Settlement> = malformed
@@ -315,6 +329,7 @@ impl Engine {
                 self.observer.died("", DeadReason::Malformed);
                 Settlement {
                     lease,
+                    tried: None,
                     verdict: self.dead(DeadReason::Malformed, error),
                 }
             })
@@ -400,10 +415,11 @@ impl Engine {
         }
     }
 
-    /// Looks for relays that are gone.
+    /// Looks for relays that are gone, and for what is paused.
     async fn watch(self: Arc<Self>) {
         loop {
-            match self.store.take_over().await {
+            let (gone, _) = tokio::join!(self.store.take_over(), self.obey_pauses());
+            match gone {
                 Ok(0) => {}
                 Ok(gone) => {
                     tracing::warn!(

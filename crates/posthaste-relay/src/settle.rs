@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use posthaste::store::{Ordering, Settlement, Verdict};
+use posthaste::store::{Ordering, Settlement, Tried, Verdict};
 use posthaste::{Event, Lease, StoreError};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tracing::Instrument;
@@ -25,6 +25,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 pub(crate) struct Done {
     pub(crate) event: Arc<Event>,
     pub(crate) verdict: Verdict,
+    /// How it was tried, if the history is to tell.
+    pub(crate) tried: Option<Tried>,
 }
 
 /// Where verdicts go. Not bounded here: what is in hand is.
@@ -83,6 +85,7 @@ impl Engine {
             .iter()
             .map(|done| Settlement {
                 lease: done.event.lease,
+                tried: done.tried.clone(),
                 verdict: done.verdict.clone(),
             })
             .collect();
@@ -178,6 +181,7 @@ mod tests {
         };
         let retry = |error: &str| Settlement {
             lease,
+            tried: None,
             verdict: Verdict::Retry {
                 delay: Duration::ZERO,
                 error: error.to_owned(),

@@ -2,7 +2,7 @@
 //!
 //! Checked at enqueue, and again where an event leaves, as rows may come from anywhere.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 /// What AMQP allows for a name.
 const NAME_LIMIT: usize = 255;
@@ -48,6 +48,9 @@ const RESERVED: [&str; 22] = [
 /// The header of an event that was delivered before, under the id that it names, and is sent again.
 pub const REDELIVERY_OF: &str = "posthaste-redelivery-of";
 
+/// The header of an event that an operator redelivered: how often.
+pub const REDELIVERED: &str = "posthaste-redelivered";
+
 /// The header of a dead letter: the id of the event that is dead.
 pub const DEAD_LETTER_OF: &str = "posthaste-dead-letter-of";
 /// The header of a dead letter: the topic of the event that is dead.
@@ -67,9 +70,10 @@ pub const CONTENT_ENCODING: &str = "content-encoding";
 pub const ZSTD: &str = "zstd";
 
 /// What Posthaste itself writes into the headers of an event.
-const OURS: [&str; 8] = [
+const OURS: [&str; 9] = [
     CONTENT_ENCODING,
     REDELIVERY_OF,
+    REDELIVERED,
     DEAD_LETTER_OF,
     DEAD_TOPIC,
     DEAD_REASON,
@@ -77,6 +81,13 @@ const OURS: [&str; 8] = [
     DEAD_ATTEMPTS,
     DEAD_CREATED_AT,
 ];
+
+/// Adds to the headers of a claimed event how often it was redelivered, if it was.
+pub(crate) fn tell_redeliveries(headers: &mut BTreeMap<String, String>, redeliveries: Option<i32>) {
+    if let Some(redeliveries) = redeliveries {
+        headers.insert(REDELIVERED.to_owned(), redeliveries.to_string());
+    }
+}
 
 /// Says which header cannot be carried as it is by every destination, and why.
 ///
@@ -135,8 +146,6 @@ fn fits(name: &str, value: &str, is_reserved: bool) -> Result<(), &'static str> 
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
 
     fn headers(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use posthaste::store::{Filter, Stats, Store};
+use posthaste::store::{Filter, Pause, Stats, Store, Target};
 use posthaste::{DeadReason, Status as State};
 use serde::Serialize;
 
 use crate::cli::Place;
 use crate::failure::Failure;
-use crate::output::{BAD, BUSY, Cell, GOOD, Output, PLAIN};
+use crate::output::{BAD, BUSY, Cell, GOOD, Output, PLAIN, visible};
 use crate::place;
-use crate::time::{brief, parse_duration};
+use crate::time::{brief, exact, parse_duration};
 
 /// Clears the screen, and goes to its first line.
 const CLEAR: &str = "\x1b[2J\x1b[H";
@@ -58,8 +58,46 @@ struct Standing {
     dead: u64,
     discarded: u64,
     oldest_pending_seconds: f64,
+    /// The numbers are at least these: there is more than is counted.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    at_least: bool,
+    /// What is paused, with who paused it, and why.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    paused: Vec<Paused>,
     healthy: bool,
     findings: Vec<String>,
+}
+
+/// What is paused.
+#[derive(Debug, Serialize)]
+struct Paused {
+    /// `null`: the outbox.
+    sink: Option<String>,
+    since: String,
+    by: String,
+    why: String,
+}
+
+impl Paused {
+    fn new(pause: Pause) -> Self {
+        Self {
+            sink: match pause.target {
+                Target::Outbox => None,
+                Target::Destination(sink) => Some(sink),
+            },
+            since: exact(pause.at),
+            by: pause.actor,
+            why: pause.why,
+        }
+    }
+
+    fn told(&self) -> String {
+        let what = match &self.sink {
+            Some(sink) => format!("sink {sink} is paused"),
+            None => "paused".to_owned(),
+        };
+        visible(&format!("{what} by {}: {}", self.by, self.why)).into_owned()
+    }
 }
 
 pub(crate) async fn run(place: &Place, args: &Status) -> Result<(), Failure> {
@@ -109,6 +147,8 @@ async fn standing(store: &dyn Store, args: &Status) -> Result<Standing, Failure>
         _ => store.count(&discarded).await?,
     };
     let dead = stats.dead.saturating_sub(discarded);
+    let pauses = store.pauses().await?;
+    let paused: Vec<Paused> = pauses.into_iter().map(Paused::new).collect();
     let findings = findings(&stats, dead, args);
     Ok(Standing {
         table: store.table().to_string(),
@@ -118,6 +158,8 @@ async fn standing(store: &dyn Store, args: &Status) -> Result<Standing, Failure>
         dead,
         discarded,
         oldest_pending_seconds: stats.oldest_pending.as_millis() as f64 / 1000.0,
+        at_least: stats.at_least,
+        paused,
         healthy: findings.is_empty(),
         findings,
     })
@@ -149,9 +191,12 @@ fn tell(output: &Output, standings: &[Standing]) -> Result<(), Failure> {
     }
     let row = |standing: &Standing| {
         let lag = Duration::try_from_secs_f64(standing.oldest_pending_seconds).unwrap_or_default();
-        let well = match standing.healthy {
-            true => Cell::Text("ok".to_owned(), GOOD),
-            false => Cell::Text(standing.findings.join("; "), BAD),
+        let paused = standing.paused.iter().map(Paused::told);
+        let told: Vec<String> = standing.findings.iter().cloned().chain(paused).collect();
+        let well = match (standing.healthy, told.is_empty()) {
+            (true, true) => Cell::Text("ok".to_owned(), GOOD),
+            (true, false) => Cell::Text(told.join("; "), BUSY),
+            (false, _) => Cell::Text(told.join("; "), BAD),
         };
         vec![
             Cell::text(&standing.table),

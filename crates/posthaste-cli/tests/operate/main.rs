@@ -7,5 +7,6 @@ mod follow;
 mod look;
 #[path = "../pty/mod.rs"]
 mod pty;
+mod steer;
 mod support;
 mod terminal;

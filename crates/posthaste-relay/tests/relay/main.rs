@@ -16,5 +16,6 @@ mod route;
 mod settings;
 mod single_active;
 mod stdout;
+mod steer;
 mod stop;
 mod wake;

@@ -12,7 +12,9 @@ use crate::event::{DeadReason, Event, Lease, Record, Status};
 use crate::header;
 use crate::message::TraceContext;
 use crate::store::letter::Death;
-use crate::store::{Clean, Content, Filter, Scope};
+use crate::store::{
+    ATTEMPTS_KEPT, Attempt, Clean, Content, Ending, Filter, Scope, Tried, fingerprint,
+};
 
 /// One event.
 #[derive(Clone)]
@@ -27,6 +29,9 @@ pub(super) struct Stored {
     pub(super) last_error: Option<String>,
     pub(super) created_at: SystemTime,
     pub(super) updated_at: SystemTime,
+    pub(super) redeliveries: Option<i32>,
+    /// The attempts that were written down, the oldest first.
+    pub(super) history: Vec<Attempt>,
 }
 
 /// A status with what belongs to it: so that no other combination can be.
@@ -81,6 +86,8 @@ impl Rows {
                 last_error: None,
                 created_at: now,
                 updated_at: now,
+                redeliveries: None,
+                history: Vec::new(),
             },
         );
         Receipt {
@@ -88,6 +95,11 @@ impl Rows {
             sequence,
             new: true,
         }
+    }
+
+    /// How many events were ever added.
+    pub(super) fn enqueued(&self) -> u64 {
+        self.last.unsigned_abs()
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Stored> {
@@ -148,16 +160,20 @@ impl Rows {
                     row.attempts = 0;
                     row.next_attempt_at = now;
                     row.updated_at = now;
+                    row.redeliveries = Some(row.redeliveries.unwrap_or(0) + 1);
                     acted.push((id, id, row.values.topic.clone()));
                 }
-                State::Delivered { .. } => anew.push(row.values.clone()),
+                State::Delivered { .. } => anew.push((row.values.clone(), row.redeliveries)),
                 State::Pending | State::Processing { .. } => {}
             }
         }
-        for values in anew {
+        for (values, redeliveries) in anew {
             let origin = values.id;
             let topic = values.topic.clone();
             let receipt = self.enqueue(again(values), now);
+            if let Some(row) = self.at(receipt.sequence) {
+                row.redeliveries = Some(redeliveries.unwrap_or(0) + 1);
+            }
             acted.push((origin, receipt.id, topic));
         }
         acted
@@ -224,6 +240,40 @@ impl Stored {
             && (tenant_id.is_none() || *tenant_id == self.values.tenant_id)
     }
 
+    /// Writes down how its current attempt ended, before its state changes.
+    pub(super) fn attempted(
+        &mut self,
+        ending: Ending,
+        error: Option<String>,
+        tried: Option<&Tried>,
+        relay_name: Option<String>,
+        now: SystemTime,
+    ) {
+        let relay = match self.state {
+            State::Processing { owner, .. } => Some(owner),
+            _ => None,
+        };
+        self.history.push(Attempt {
+            number: self.attempts,
+            epoch: self.epoch,
+            claimed_at: Some(self.updated_at),
+            ended_at: Some(now),
+            took: tried.map(|tried| tried.took),
+            ending,
+            error,
+            relay,
+            relay_name,
+            destination: tried.map(|tried| tried.destination.clone()),
+        });
+        let surplus = self.history.len().saturating_sub(ATTEMPTS_KEPT);
+        self.history.drain(..surplus);
+    }
+
+    /// What its error has in common with others.
+    pub(super) fn fingerprint(&self) -> String {
+        fingerprint(self.last_error.as_deref().unwrap_or_default())
+    }
+
     /// Whether a filter is about it.
     pub(super) fn is_meant(&self, filter: &Filter, now: SystemTime) -> bool {
         let Filter {
@@ -235,6 +285,7 @@ impl Stored {
             newer_than,
             ended_for,
             error,
+            fingerprint,
             reason,
             event_type,
             aggregate_type,
@@ -260,6 +311,9 @@ impl Stored {
                 let last = self.last_error.as_ref();
                 last.is_some_and(|error| error.contains(text))
             })
+            && fingerprint
+                .as_ref()
+                .is_none_or(|wanted| self.status() == Status::Dead && *wanted == self.fingerprint())
             && (reason.is_none() || *reason == self.dead_reason())
             && same(event_type, &self.values.event_type)
             && same(aggregate_type, &self.values.aggregate_type)
@@ -267,7 +321,7 @@ impl Stored {
             && after.is_none_or(|after| self.sequence > after)
     }
 
-    fn dead_reason(&self) -> Option<DeadReason> {
+    pub(super) fn dead_reason(&self) -> Option<DeadReason> {
         match self.state {
             State::Dead { reason, .. } => Some(reason),
             _ => None,
@@ -275,7 +329,7 @@ impl Stored {
     }
 
     /// When it was delivered or died.
-    fn ended_at(&self) -> Option<SystemTime> {
+    pub(super) fn ended_at(&self) -> Option<SystemTime> {
         match self.state {
             State::Delivered { at } | State::Dead { at, .. } => Some(at),
             State::Pending | State::Processing { .. } => None,
@@ -301,6 +355,8 @@ impl Stored {
     /// The event for a relay that has just claimed it.
     pub(super) fn event(&self, relay: &Relay<'_>, now: SystemTime) -> Event {
         let values = self.values.clone();
+        let mut headers = headers(&self.values);
+        header::tell_redeliveries(&mut headers, self.redeliveries);
         Event {
             table: relay.table.clone(),
             id: values.id,
@@ -313,7 +369,7 @@ impl Stored {
             event_type: values.event_type,
             ordering_key: values.ordering_key,
             dedupe_key: values.dedupe_key,
-            headers: headers(&self.values),
+            headers,
             content_type: values.content_type,
             payload: self.payload(),
             trace: values.traceparent.map(|traceparent| TraceContext {
