@@ -21,6 +21,7 @@ use crate::pace::Pace;
 use crate::route::Routes;
 use crate::settings::{Builder, Mode, Settings};
 use crate::settle::Settling;
+use crate::view::View;
 
 /// How often to look for relays that are gone, and to confirm leadership.
 const WATCH: Duration = Duration::from_millis(500);
@@ -68,6 +69,8 @@ pub(crate) struct Engine {
     pub(crate) wake: Arc<Notify>,
     /// Someone is gone: look from the oldest on.
     take_over: AtomicBool,
+    /// Whether it is an active relay.
+    pub(crate) leading: AtomicBool,
     stop: watch::Receiver<bool>,
 }
 
@@ -90,6 +93,7 @@ impl Relay {
     ) -> Self {
         let (settling, verdicts) = Settling::new();
         let (stop, stopped) = watch::channel(false);
+        let leading = settings.deliver && settings.mode == Mode::Parallel;
         Self {
             engine: Arc::new(Engine {
                 observer: Observer::new(store.table().to_string(), settings.mask_tenant),
@@ -101,6 +105,7 @@ impl Relay {
                 settling,
                 wake: Arc::new(Notify::new()),
                 take_over: AtomicBool::new(false),
+                leading: AtomicBool::new(leading),
                 stop: stopped,
             }),
             verdicts,
@@ -111,6 +116,11 @@ impl Relay {
     /// To wake this relay from the same process.
     pub fn waker(&self) -> Waker {
         Waker(self.engine.wake.clone())
+    }
+
+    /// To look at this relay, from the same process, while it works.
+    pub fn view(&self) -> View {
+        View::of(&self.engine)
     }
 
     /// Works until the future is ready. Then it finishes what is under way, hands back at once
@@ -125,6 +135,9 @@ impl Relay {
             stop,
         } = self;
         tracing::info!(table = engine.observer.table, owner = %engine.store.owner(), "the relay starts");
+        let names = engine.destinations.iter().map(|it| it.name.as_str());
+        let leads = engine.leading.load(Memory::Relaxed);
+        engine.observer.begin(names, leads);
         // In sets, so that all ends with this future, should it be dropped.
         let mut parts = JoinSet::new();
         parts.spawn(engine.clone().settle(verdicts));
@@ -285,6 +298,8 @@ impl Engine {
         let claimed = self.store.claim(claim).instrument(span).await?;
         self.observer
             .seconds("outbox_claim_seconds", sent.elapsed().as_secs_f64());
+        self.observer
+            .number("outbox_claim_batch", claimed.leases());
         let taken = Taken::of(&claimed);
         for (topic, reason) in &claimed.died {
             self.observer.died(topic, *reason);
@@ -369,6 +384,7 @@ impl Engine {
             self.log_store("lead", &error);
             false
         });
+        self.leading.store(leads, Memory::Relaxed);
         self.observer
             .gauge("outbox_relay_leader", if leads { 1.0 } else { 0.0 });
         leads
@@ -416,6 +432,8 @@ impl Engine {
                 }
                 Err(error) => self.log_store("take over", &error),
             }
+            self.observer
+                .in_hand(self.hand.load(), self.settings.in_flight);
             if self.rest(WATCH).await {
                 return;
             }
@@ -482,6 +500,7 @@ impl Engine {
     }
 
     pub(crate) fn log_store(&self, what: &str, error: &StoreError) {
+        self.observer.store_failed(error.code());
         // A driver's error often says no more than "db error", and its source says which.
         let causes =
             std::iter::successors(std::error::Error::source(error), |cause| cause.source());
