@@ -35,6 +35,9 @@ pub(crate) struct FilterArgs {
     /// Only with this text in their last error
     #[arg(long, value_name = "TEXT")]
     pub(crate) error: Option<String>,
+    /// Only dead of errors of this kind, as `groups` tells it
+    #[arg(long, value_name = "FINGERPRINT")]
+    pub(crate) fingerprint: Option<String>,
     /// Only dead for this reason
     #[arg(long, value_name = "REASON", value_parser = reason())]
     pub(crate) reason: Option<DeadReason>,
@@ -70,6 +73,7 @@ impl FilterArgs {
             newer_than: self.newer_than,
             ended_for: None,
             error: self.error.clone(),
+            fingerprint: self.fingerprint.clone(),
             reason: self.reason,
             event_type: self.event_type.clone(),
             aggregate_type: aggregate.as_ref().map(|aggregate| aggregate.kind.clone()),

@@ -321,6 +321,7 @@ impl Engine {
     ) -> Result<(), StoreError> {
         let released = held_back.into_iter().map(|lease| Settlement {
             lease,
+            tried: None,
             verdict: Verdict::Release,
         });
         let settlements: Vec<Settlement> = malformed
@@ -330,6 +331,7 @@ impl Engine {
                 self.observer.died("", DeadReason::Malformed);
                 Settlement {
                     lease,
+                    tried: None,
                     verdict: self.dead(DeadReason::Malformed, error),
                 }
             })

@@ -64,6 +64,7 @@ impl Engine {
             .iter()
             .map(|done| Settlement {
                 lease: done.event.lease,
+                tried: None,
                 verdict: done.verdict.clone(),
             })
             .collect();
@@ -160,6 +161,7 @@ mod tests {
         };
         let retry = |error: &str| Settlement {
             lease,
+            tried: None,
             verdict: Verdict::Retry {
                 delay: Duration::ZERO,
                 error: error.to_owned(),

@@ -224,6 +224,7 @@ async fn deliver(store: &impl Store, events: &[Event]) {
         .iter()
         .map(|event| Settlement {
             lease: event.lease,
+            tried: None,
             verdict: Verdict::Delivered { keep: true },
         })
         .collect();
@@ -234,6 +235,7 @@ async fn deliver(store: &impl Store, events: &[Event]) {
 async fn settle(store: &impl Store, event: &Event, verdict: Verdict) {
     let settlement = Settlement {
         lease: event.lease,
+        tried: None,
         verdict,
     };
     let settled = store.settle(&[settlement]).await.expect("a settlement");

@@ -78,6 +78,7 @@ async fn a_relay_whose_sessions_were_cut_comes_back_as_another_owner() {
     assert!(!cut.lead().await.expect("an answer"));
     let late = Settlement {
         lease: event.lease,
+        tried: None,
         verdict: Verdict::Delivered { keep: false },
     };
     assert_eq!(
@@ -107,7 +108,7 @@ async fn a_row_that_is_no_event_is_set_aside_and_blocks_nobody() {
         error: why,
         letter: None,
     };
-    let settled = store.settle(&[Settlement { lease, verdict }]).await;
+    let settled = store.settle(&[Settlement::new(lease, verdict)]).await;
     assert_eq!(settled.expect("a settlement").applied, 1);
     let record = store.show(lease.id).await.expect("a look").expect("a row");
     assert_eq!(record.status, Status::Dead);
@@ -135,7 +136,7 @@ async fn an_event_whose_letter_cannot_be_written_does_not_die() {
         letter: Some("letters".to_owned()),
     };
     let lease = event.lease;
-    let refused = store.settle(&[Settlement { lease, verdict }]).await;
+    let refused = store.settle(&[Settlement::new(lease, verdict)]).await;
     assert_eq!(refused.expect_err("a refusal").code(), "store.refused");
     let status = async || {
         store

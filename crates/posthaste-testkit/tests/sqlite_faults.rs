@@ -117,6 +117,7 @@ fn delivered(events: &[Event]) -> Vec<Settlement> {
     let verdict = Verdict::Delivered { keep: true };
     let settle = |event: &Event| Settlement {
         lease: event.lease,
+        tried: None,
         verdict: verdict.clone(),
     };
     events.iter().map(settle).collect()

@@ -48,6 +48,9 @@ const RESERVED: [&str; 22] = [
 /// The header of an event that was delivered before, under the id that it names, and is sent again.
 pub const REDELIVERY_OF: &str = "posthaste-redelivery-of";
 
+/// The header of an event that an operator redelivered: how often.
+pub const REDELIVERED: &str = "posthaste-redelivered";
+
 /// The header of a dead letter: the id of the event that is dead.
 pub const DEAD_LETTER_OF: &str = "posthaste-dead-letter-of";
 /// The header of a dead letter: the topic of the event that is dead.
@@ -67,9 +70,10 @@ pub const CONTENT_ENCODING: &str = "content-encoding";
 pub const ZSTD: &str = "zstd";
 
 /// What Posthaste itself writes into the headers of an event.
-const OURS: [&str; 8] = [
+const OURS: [&str; 9] = [
     CONTENT_ENCODING,
     REDELIVERY_OF,
+    REDELIVERED,
     DEAD_LETTER_OF,
     DEAD_TOPIC,
     DEAD_REASON,

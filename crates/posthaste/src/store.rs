@@ -3,12 +3,19 @@
 //! Everything is asked in batches, one round trip each. A store decides by its database's
 //! clock only. A service does not enqueue here, but in the transaction that is its own.
 
+mod browse;
+mod control;
+mod crew;
 mod examine;
+mod group;
+mod health;
+mod history;
 mod inspect;
 mod letter;
 pub mod memory;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+mod redelivery;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 
@@ -30,8 +37,15 @@ use crate::message::Message;
 use crate::table::Table;
 use crate::topic::TopicRule;
 
+pub use browse::{Order, PAGE_LOOK, Page};
+pub use control::{Pause, Target};
+pub use crew::{BlockedKey, LIVE_LOOK, RelayInfo, WAITING_LOOK};
 pub use examine::{Finding, Grade};
+pub use group::{GROUP_TOPICS, Group, fingerprint};
+pub use health::{Health, Holder};
+pub use history::{ATTEMPTS_KEPT, Attempt, Ending, Tried};
 pub use inspect::{Audit, Content, Filter, Mark};
+pub use redelivery::{Job, JobState, Redelivery};
 
 /// Where a relay gets its events. Every store passes the conformance suite of the test kit.
 #[async_trait]
@@ -71,11 +85,26 @@ pub trait Store: Send + Sync + 'static {
     /// Removes one batch of what is past its retention. Gives back how many events it removed.
     async fn clean(&self, clean: &Clean) -> Result<u64, StoreError>;
 
-    /// Counts, for metrics and health checks. Its cost does not grow with what was delivered.
+    /// Counts, for metrics and health checks. Its cost grows neither with what was delivered nor,
+    /// beyond [`LIVE_LOOK`], with what waits: then the numbers are estimates, and say so.
     async fn stats(&self) -> Result<Stats, StoreError>;
 
-    /// Lists events, oldest first.
+    /// Lists events, oldest first. Each page passes all that the filter is about: for large outboxes
+    /// there is [`browse`](Store::browse).
     async fn list(&self, filter: &Filter, limit: u32) -> Result<Vec<Record>, StoreError>;
+
+    /// A page of events by their [place](Record::place): from this place on, which is not part of it, or
+    /// from the first. Its cost does not grow with the outbox. [`Filter::after`] is left out of account.
+    async fn browse(
+        &self,
+        filter: &Filter,
+        order: Order,
+        from: Option<Mark>,
+        limit: u32,
+    ) -> Result<Page, StoreError> {
+        let _ = (filter, order, from, limit);
+        Err(not_yet())
+    }
 
     /// Counts events. Its cost grows with those of the statuses that the filter names.
     async fn count(&self, filter: &Filter) -> Result<u64, StoreError>;
@@ -86,6 +115,13 @@ pub trait Store: Send + Sync + 'static {
     /// What one event says, if it is there.
     async fn content(&self, id: Uuid) -> Result<Option<Content>, StoreError>;
 
+    /// Every attempt to deliver an event, the oldest first, at most [`ATTEMPTS_KEPT`] and the one
+    /// that its row tells of. Empty: none was made, or there is no such event.
+    async fn history(&self, id: Uuid) -> Result<Vec<Attempt>, StoreError> {
+        let _ = (id,);
+        Err(not_yet())
+    }
+
     /// Events that were delivered or died, in the order in which they did: the first after the
     /// mark, or without a mark the latest. Those that were not kept are not among them.
     ///
@@ -93,15 +129,79 @@ pub trait Store: Send + Sync + 'static {
     /// out what was seen: a settlement may commit after another one with a later time.
     async fn finished(&self, after: Option<Mark>, limit: u32) -> Result<Vec<Record>, StoreError>;
 
+    /// Dead events by reason and kind of error, the largest groups first. Reads the dead only.
+    async fn groups(&self, filter: &Filter, limit: u32) -> Result<Vec<Group>, StoreError> {
+        let _ = (filter, limit);
+        Err(not_yet())
+    }
+
     /// What operators did, the latest first: to this event, or to any.
     async fn audit(&self, event: Option<Uuid>, limit: u32) -> Result<Vec<Audit>, StoreError>;
 
     /// Brings dead events back, with all their attempts, and enqueues delivered ones anew
-    /// under a new id. Each is written to the audit log. Gives back the ids that will be delivered.
+    /// under a new id; a header says so ([`crate::header`]). Each is written to the audit log. Gives back the ids that will be delivered.
     async fn redeliver(&self, ids: &[Uuid], act: &Act) -> Result<Vec<Uuid>, StoreError>;
 
     /// Gives up live events for good. Each is written to the audit log. Gives back those given up.
     async fn discard(&self, ids: &[Uuid], act: &Act) -> Result<Vec<Uuid>, StoreError>;
+
+    /// Has every relay of this outbox claim nothing, or nothing for a destination, until it is
+    /// resumed. Relays obey within about a second; what is under way ends. Written to the audit log.
+    /// `false`: it was paused already, and stays as it was.
+    async fn pause(&self, target: &Target, act: &Act) -> Result<bool, StoreError> {
+        let _ = (target, act);
+        Err(not_yet())
+    }
+
+    /// Ends a pause. Written to the audit log. `false`: there was none.
+    async fn resume(&self, target: &Target, act: &Act) -> Result<bool, StoreError> {
+        let _ = (target, act);
+        Err(not_yet())
+    }
+
+    /// What is paused, the outbox first.
+    async fn pauses(&self) -> Result<Vec<Pause>, StoreError> {
+        let _ = ();
+        Err(not_yet())
+    }
+
+    /// Begins to redeliver many events, as relays go along. Written to the audit log.
+    async fn start_job(&self, redelivery: &Redelivery, act: &Act) -> Result<Job, StoreError> {
+        let _ = (redelivery, act);
+        Err(not_yet())
+    }
+
+    /// Jobs, those that are not over first, then the latest.
+    async fn jobs(&self, limit: u32) -> Result<Vec<Job>, StoreError> {
+        let _ = (limit,);
+        Err(not_yet())
+    }
+
+    /// One job, if it is there.
+    async fn job(&self, id: Uuid) -> Result<Option<Job>, StoreError> {
+        let _ = (id,);
+        Err(not_yet())
+    }
+
+    /// Pauses, resumes or cancels a job, and gives it back as it is then. A job that is over stays so.
+    /// Written to the audit log, if it changed something.
+    async fn set_job(
+        &self,
+        id: Uuid,
+        state: JobState,
+        act: &Act,
+    ) -> Result<Option<Job>, StoreError> {
+        let _ = (id, state, act);
+        Err(not_yet())
+    }
+
+    /// Redelivers the next events of a running job, at most this many and no more than its rate allows by
+    /// now, and records how far it got: all in one transaction. Gives the job back as it is then.
+    /// `None`: it is not running, or another process is at it right now.
+    async fn advance(&self, id: Uuid, limit: u32) -> Result<Option<Job>, StoreError> {
+        let _ = (id, limit);
+        Err(not_yet())
+    }
 
     /// Enqueues messages in a transaction of their own, all or none, for tools that have no data
     /// to commit with them. A service has: it uses [`Outbox`](crate::Outbox).
@@ -114,8 +214,32 @@ pub trait Store: Send + Sync + 'static {
     /// Writes to the audit log what an operator did to no single event, such as to clean up.
     async fn note(&self, what: &'static str, act: &Act) -> Result<(), StoreError>;
 
+    /// The relays that are known here, those that are there first.
+    async fn relays(&self) -> Result<Vec<RelayInfo>, StoreError> {
+        let _ = ();
+        Err(not_yet())
+    }
+
+    /// Ordering keys whose first event is dead (and not discarded) or waits to be tried again, while
+    /// others wait behind it; those with most of them first. Of outboxes that are not delivered by
+    /// key, it means nothing.
+    async fn blocked(&self, limit: u32) -> Result<Vec<BlockedKey>, StoreError> {
+        let _ = (limit,);
+        Err(not_yet())
+    }
+
+    /// How the database copes, in numbers.
+    async fn health(&self) -> Result<Health, StoreError> {
+        let _ = ();
+        Err(not_yet())
+    }
+
     /// Looks for what may trouble a relay here: its rights, the server's settings, clocks, space.
     async fn examine(&self) -> Result<Vec<Finding>, StoreError>;
+}
+
+fn not_yet() -> StoreError {
+    StoreError::Settings("this store cannot tell yet".to_owned())
 }
 
 /// What to claim.
@@ -248,6 +372,29 @@ pub struct Settlement {
     pub lease: Lease,
     /// What became of the event.
     pub verdict: Verdict,
+    /// How delivery was tried, if it was: for the history.
+    pub tried: Option<Tried>,
+}
+
+impl Settlement {
+    /// The end of a lease, of which the history tells no more than the verdict.
+    pub fn new(lease: Lease, verdict: Verdict) -> Self {
+        Self {
+            lease,
+            verdict,
+            tried: None,
+        }
+    }
+
+    /// Whether the history tells of it, beyond what the event's row does: of all that was an attempt and
+    /// is no first one that succeeded. An event that was claimed only once has no history to go on.
+    fn is_for_history(&self) -> bool {
+        match self.verdict {
+            Verdict::Delivered { keep } => keep && self.lease.epoch > 1,
+            Verdict::Retry { .. } | Verdict::Dead { .. } => true,
+            Verdict::Release | Verdict::Postpone { .. } => false,
+        }
+    }
 }
 
 /// What became of an event.
@@ -282,6 +429,16 @@ pub enum Verdict {
         /// How long to wait.
         delay: Duration,
     },
+}
+
+impl Verdict {
+    /// What went wrong, if anything did.
+    pub fn error(&self) -> Option<&str> {
+        match self {
+            Self::Retry { error, .. } | Self::Dead { error, .. } => Some(error),
+            Self::Delivered { .. } | Self::Release | Self::Postpone { .. } => None,
+        }
+    }
 }
 
 /// What a settlement changed.
@@ -320,6 +477,12 @@ pub struct Stats {
     pub oldest_pending: Duration,
     /// Leased for longer than five minutes.
     pub stuck: u64,
+    /// There are more live or dead events than were looked at: numbers are at least what was counted
+    /// and, where the database has statistics, what those say.
+    pub at_least: bool,
+    /// How many events were ever enqueued, if that can be told: a few more than were, as those that were
+    /// rolled back count. Without those that are live or dead, it is how many were delivered.
+    pub enqueued: Option<u64>,
 }
 
 /// Who does something to events, and why: for the audit log.

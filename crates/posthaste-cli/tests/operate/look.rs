@@ -335,7 +335,7 @@ async fn control_characters_do_not_reach_the_terminal(place: impl Place) {
         letter: None,
     };
     store
-        .settle(&[Settlement { lease, verdict }])
+        .settle(&[Settlement::new(lease, verdict)])
         .await
         .unwrap();
     let id = receipt.id.to_string();

@@ -178,7 +178,7 @@ impl<B: Bed> Shop<B> {
         for (n, verdict) in verdicts {
             let lease = claimed[n].lease;
             store
-                .settle(&[Settlement { lease, verdict }])
+                .settle(&[Settlement::new(lease, verdict)])
                 .await
                 .unwrap();
         }
@@ -215,6 +215,7 @@ pub(crate) async fn bury(store: &impl Store, count: usize) {
     let claimed = store.claim(&Claim::new(count as u32)).await.unwrap().events;
     let settle = |event: &posthaste::Event| Settlement {
         lease: event.lease,
+        tried: None,
         verdict: Verdict::Dead {
             reason: DeadReason::Rejected,
             error: "too odd".to_owned(),
@@ -230,6 +231,7 @@ pub(crate) async fn deliver(store: &impl Store) -> usize {
     let claimed = store.claim(&Claim::new(1000)).await.unwrap().events;
     let settle = |event: &posthaste::Event| Settlement {
         lease: event.lease,
+        tried: None,
         verdict: Verdict::Delivered { keep: true },
     };
     let settlements: Vec<_> = claimed.iter().map(settle).collect();

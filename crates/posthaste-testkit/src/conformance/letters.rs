@@ -79,6 +79,7 @@ pub async fn each_death_by_verdict_makes_one_letter_that_tells_of_it(bed: impl B
         .zip(reasons)
         .map(|(event, reason)| Settlement {
             lease: event.lease,
+            tried: None,
             verdict: dead(reason, reason.as_str()),
         })
         .collect();
@@ -86,6 +87,7 @@ pub async fn each_death_by_verdict_makes_one_letter_that_tells_of_it(bed: impl B
     settlements.push(settlements[0].clone());
     settlements.push(Settlement {
         lease: events[reasons.len()].lease,
+        tried: None,
         verdict: Verdict::Release,
     });
     store.settle(&settlements).await.unwrap();
@@ -327,6 +329,7 @@ pub async fn a_lost_lease_makes_no_letter(bed: impl Bed) {
     let new = claim_all(&second, &claim(1)).await.remove(0);
     let too_late = Settlement {
         lease: old.lease,
+        tried: None,
         verdict: dead(DeadReason::Rejected, "too odd"),
     };
     let settled = first.settle(&[too_late]).await.unwrap();
@@ -337,6 +340,7 @@ pub async fn a_lost_lease_makes_no_letter(bed: impl Bed) {
     // Told again, as after an answer that got lost.
     let again = Settlement {
         lease: new.lease,
+        tried: None,
         verdict,
     };
     assert_eq!(second.settle(&[again]).await.unwrap().applied, 0);

@@ -35,7 +35,7 @@ async fn can_do_nothing(store: &impl Store, lease: Lease) {
     let before = all(store).await;
     for verdict in verdicts() {
         let settled = store
-            .settle(&[Settlement { lease, verdict }])
+            .settle(&[Settlement::new(lease, verdict)])
             .await
             .unwrap();
         assert_eq!((settled.applied, settled.lost), (0, vec![lease]));
@@ -68,6 +68,7 @@ pub async fn a_mixed_batch_is_settled_each_in_its_way(bed: impl Bed) {
         .zip(verdicts())
         .map(|(event, verdict)| Settlement {
             lease: event.lease,
+            tried: None,
             verdict,
         })
         .collect();
@@ -209,6 +210,7 @@ pub async fn of_an_old_and_a_new_lease_only_the_old_is_lost(bed: impl Bed) {
     for (n, verdict) in verdicts().into_iter().enumerate().skip(1) {
         let both = [old[n - 1].lease, new[n - 1].lease].map(|lease| Settlement {
             lease,
+            tried: None,
             verdict: verdict.clone(),
         });
         let settled = store.settle(&both).await.unwrap();

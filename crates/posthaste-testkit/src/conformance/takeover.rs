@@ -51,6 +51,7 @@ pub async fn a_killed_relays_lease_settles_nothing_once_taken_over(bed: impl Bed
     let events = take_over(&heir, &for_hours()).await;
     let settlement = Settlement {
         lease: lost,
+        tried: None,
         verdict: Verdict::Delivered { keep: false },
     };
     assert_eq!(heir.settle(&[settlement]).await.unwrap().lost, [lost]);

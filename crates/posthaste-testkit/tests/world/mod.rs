@@ -123,6 +123,7 @@ impl<B: Bed> Side<B> {
             .iter()
             .map(|(lease, verdict)| Settlement {
                 lease: self.leases[*lease],
+                tried: None,
                 verdict: verdict.clone(),
             })
             .collect();

@@ -30,6 +30,8 @@ pub struct Filter {
     pub ended_for: Option<Duration>,
     /// Only with this text in their last error, in upper and lower case as given.
     pub error: Option<String>,
+    /// Only dead of an error with this [`fingerprint`](super::fingerprint). Empty: of none.
+    pub fingerprint: Option<String>,
     /// Only dead for this reason.
     pub reason: Option<DeadReason>,
     /// Only of this type.
@@ -54,6 +56,7 @@ impl Filter {
             newer_than,
             ended_for,
             error,
+            fingerprint,
             reason,
             event_type,
             aggregate_type,
@@ -67,6 +70,7 @@ impl Filter {
             && newer_than.is_none()
             && ended_for.is_none_or(|time| time.is_zero())
             && error.as_ref().is_none_or(String::is_empty)
+            && fingerprint.is_none()
             && reason.is_none()
             && event_type.is_none()
             && aggregate_type.is_none()
@@ -79,6 +83,7 @@ impl Filter {
         let texts = [
             &self.scope.namespace,
             &self.error,
+            &self.fingerprint,
             &self.event_type,
             &self.aggregate_type,
             &self.aggregate_id,
@@ -181,7 +186,7 @@ pub struct Audit {
     pub at: SystemTime,
     /// Who.
     pub actor: String,
-    /// What: `redeliver`, `discard` or `clean`.
+    /// What: `redeliver`, `discard`, `clean`, `pause`, `resume`, or an act on a job, such as `start job`.
     pub act: String,
     /// To which event. Nil: to no single one.
     pub event_id: Uuid,

@@ -5,6 +5,8 @@
 //! function, which a test may replace.
 
 mod claim;
+mod jobs;
+mod operate;
 mod rows;
 
 use std::collections::{BTreeMap, HashSet};
@@ -15,10 +17,13 @@ use async_trait::async_trait;
 use tokio::sync::Notify;
 use uuid::Uuid;
 
+use self::jobs::Jobs;
+use self::operate::Presence;
 use self::rows::{Rows, State};
 use super::{
-    Act, Audit, Claim, Claimed, Clean, Content, Filter, Finding, Mark, Settled, Settlement, Stats,
-    Store, StoreError, Verdict, storable,
+    Act, Attempt, Audit, BlockedKey, Claim, Claimed, Clean, Content, Ending, Filter, Finding,
+    Group, Health, Job, JobState, Mark, Order, Page, Pause, Redelivery, RelayInfo, Settled,
+    Settlement, Stats, Store, StoreError, Target, Verdict, crew, storable,
 };
 use crate::enqueue::{EnqueueError, Outbox, Receipt};
 use crate::event::{Lease, Record, Status};
@@ -50,8 +55,10 @@ struct Contents {
     archive: Vec<Record>,
     audit: Vec<Audit>,
     /// Relays that leased something, and whether they are still there.
-    relays: BTreeMap<Uuid, bool>,
+    relays: BTreeMap<Uuid, Presence>,
     leader: Option<Uuid>,
+    pauses: BTreeMap<Target, Pause>,
+    jobs: Jobs,
     listeners: Vec<Weak<Notify>>,
 }
 
@@ -139,7 +146,15 @@ impl Memory {
     /// Is known to others as an owner from now on, and gives back as whom.
     fn be_present(&self, contents: &mut Contents) -> Uuid {
         let owner = self.owner();
-        contents.relays.insert(owner, true);
+        let now = self.now();
+        contents
+            .relays
+            .entry(owner)
+            .and_modify(|presence| presence.alive = true)
+            .or_insert(Presence {
+                alive: true,
+                since: now,
+            });
         owner
     }
 
@@ -153,8 +168,8 @@ impl Memory {
         if contents.leader == Some(owner) {
             contents.leader = None;
         }
-        if let Some(present) = contents.relays.get_mut(&owner) {
-            *present = false;
+        if let Some(presence) = contents.relays.get_mut(&owner) {
+            presence.alive = false;
         }
     }
 }
@@ -202,11 +217,21 @@ impl Store for Memory {
         let now = self.now();
         let mut contents = self.contents();
         let mut settled = Settled::default();
-        for Settlement { lease, verdict } in settlements {
+        for settlement in settlements {
+            let Settlement {
+                lease,
+                verdict,
+                tried,
+            } = settlement;
             let Some(row) = contents.rows.leased(lease) else {
                 settled.lost.push(*lease);
                 continue;
             };
+            let ending = Ending::of(settlement);
+            if let Some(ending) = ending.filter(|_| settlement.is_for_history()) {
+                let error = verdict.error().map(storable);
+                row.attempted(ending, error, tried.as_ref(), Some(crew::name()), now);
+            }
             row.updated_at = now;
             match verdict {
                 Verdict::Delivered { keep: false } => {
@@ -278,7 +303,7 @@ impl Store for Memory {
         let gone: HashSet<Uuid> = contents
             .relays
             .iter()
-            .filter(|(_, present)| !**present)
+            .filter(|(_, presence)| !presence.alive)
             .map(|(owner, _)| *owner)
             .collect();
         let new = gone.difference(&known).count();
@@ -321,8 +346,12 @@ impl Store for Memory {
     async fn stats(&self) -> Result<Stats, StoreError> {
         let now = self.now();
         let age = |since: SystemTime| now.duration_since(since).unwrap_or_default();
-        let mut stats = Stats::default();
-        for row in self.contents().rows.iter() {
+        let contents = self.contents();
+        let mut stats = Stats {
+            enqueued: Some(contents.rows.enqueued()),
+            ..Stats::default()
+        };
+        for row in contents.rows.iter() {
             match row.status() {
                 Status::Pending => {
                     stats.pending += 1;
@@ -390,23 +419,7 @@ impl Store for Memory {
 
     async fn redeliver(&self, ids: &[Uuid], act: &Act) -> Result<Vec<Uuid>, StoreError> {
         let now = self.now();
-        let mut contents = self.contents();
-        let acted = contents.rows.redeliver(ids, now);
-        for (origin, id, topic) in &acted {
-            let why = match origin == id {
-                true => storable(&act.why),
-                false => storable(&format!("{} (as {id})", act.why)),
-            };
-            contents.audit.push(Audit {
-                at: now,
-                actor: storable(&act.actor),
-                act: "redeliver".to_owned(),
-                event_id: *origin,
-                topic: topic.clone(),
-                why,
-            });
-        }
-        Ok(acted.into_iter().map(|(_, id, _)| id).collect())
+        Ok(self.contents().redeliver(ids, act, now))
     }
 
     async fn discard(&self, ids: &[Uuid], act: &Act) -> Result<Vec<Uuid>, StoreError> {
@@ -435,16 +448,88 @@ impl Store for Memory {
     }
 
     async fn note(&self, what: &'static str, act: &Act) -> Result<(), StoreError> {
-        let at = self.now();
-        self.contents().audit.push(Audit {
-            at,
-            actor: storable(&act.actor),
-            act: what.to_owned(),
-            event_id: Uuid::nil(),
-            topic: String::new(),
-            why: storable(&act.why),
-        });
+        let now = self.now();
+        self.contents().note(what, act, now);
         Ok(())
+    }
+
+    async fn browse(
+        &self,
+        filter: &Filter,
+        order: Order,
+        from: Option<Mark>,
+        limit: u32,
+    ) -> Result<Page, StoreError> {
+        let now = self.now();
+        Ok(self.contents().browse(filter, order, from, limit, now))
+    }
+
+    async fn history(&self, id: Uuid) -> Result<Vec<Attempt>, StoreError> {
+        Ok(self.contents().history(id))
+    }
+
+    async fn groups(&self, filter: &Filter, limit: u32) -> Result<Vec<Group>, StoreError> {
+        let now = self.now();
+        Ok(self.contents().groups(filter, limit, now))
+    }
+
+    async fn pause(&self, target: &Target, act: &Act) -> Result<bool, StoreError> {
+        let now = self.now();
+        Ok(self.contents().pause(target, act, now))
+    }
+
+    async fn resume(&self, target: &Target, act: &Act) -> Result<bool, StoreError> {
+        let now = self.now();
+        Ok(self.contents().resume(target, act, now))
+    }
+
+    async fn pauses(&self) -> Result<Vec<Pause>, StoreError> {
+        Ok(self.contents().pauses.values().cloned().collect())
+    }
+
+    async fn relays(&self) -> Result<Vec<RelayInfo>, StoreError> {
+        Ok(self.contents().crew())
+    }
+
+    async fn blocked(&self, limit: u32) -> Result<Vec<BlockedKey>, StoreError> {
+        let now = self.now();
+        Ok(self.contents().blocked(limit, now))
+    }
+
+    async fn health(&self) -> Result<Health, StoreError> {
+        Ok(Health {
+            server: "memory".to_owned(),
+            live_rows: Some(self.contents().rows.iter().count() as u64),
+            ..Health::default()
+        })
+    }
+
+    async fn start_job(&self, redelivery: &Redelivery, act: &Act) -> Result<Job, StoreError> {
+        let now = self.now();
+        self.contents().start_job(redelivery, act, now)
+    }
+
+    async fn jobs(&self, limit: u32) -> Result<Vec<Job>, StoreError> {
+        Ok(self.contents().jobs.latest(limit))
+    }
+
+    async fn job(&self, id: Uuid) -> Result<Option<Job>, StoreError> {
+        Ok(self.contents().jobs.by_id(id))
+    }
+
+    async fn set_job(
+        &self,
+        id: Uuid,
+        state: JobState,
+        act: &Act,
+    ) -> Result<Option<Job>, StoreError> {
+        let now = self.now();
+        Ok(self.contents().set_job(id, state, act, now))
+    }
+
+    async fn advance(&self, id: Uuid, limit: u32) -> Result<Option<Job>, StoreError> {
+        let now = self.now();
+        Ok(self.contents().advance(id, limit, now))
     }
 
     async fn examine(&self) -> Result<Vec<Finding>, StoreError> {

@@ -329,6 +329,7 @@ async fn a_hostile_name_that_is_quoted_works_from_end_to_end() {
             .iter()
             .map(|event| Settlement {
                 lease: event.lease,
+                tried: None,
                 verdict: verdict.clone(),
             })
             .collect();

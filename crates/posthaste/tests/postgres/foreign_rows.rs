@@ -69,6 +69,7 @@ async fn odd_rows_that_can_be_delivered_are() {
             .iter()
             .map(|event| Settlement {
                 lease: event.lease,
+                tried: None,
                 verdict: Verdict::Delivered { keep: true },
             })
             .collect();
@@ -120,6 +121,7 @@ async fn rows_that_are_no_events_are_set_aside() {
                 };
                 Settlement {
                     lease: *lease,
+                    tried: None,
                     verdict,
                 }
             })

@@ -188,7 +188,7 @@ async fn a_relay_moves_events_and_changes_none() {
     );
     let settle = async |lease, verdict| {
         let settled = store
-            .settle(&[Settlement { lease, verdict }])
+            .settle(&[Settlement::new(lease, verdict)])
             .await
             .unwrap();
         assert_eq!(settled.applied, 1);
@@ -314,6 +314,7 @@ async fn an_operator_brings_events_back_and_leaves_a_trace() {
         .zip(verdicts)
         .map(|(event, verdict)| Settlement {
             lease: event.lease,
+            tried: None,
             verdict,
         })
         .collect();

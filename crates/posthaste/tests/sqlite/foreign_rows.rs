@@ -66,6 +66,7 @@ async fn odd_rows_that_can_be_delivered_are() {
             .iter()
             .map(|event| Settlement {
                 lease: event.lease,
+                tried: None,
                 verdict: Verdict::Delivered { keep: true },
             })
             .collect();
@@ -114,6 +115,7 @@ async fn rows_that_are_no_events_are_set_aside() {
         let set_aside = async |malformed: Vec<(Lease, String)>| {
             let settlement = |(lease, error)| Settlement {
                 lease,
+                tried: None,
                 verdict: Verdict::Dead {
                     reason: DeadReason::Malformed,
                     error,

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::rows::{Rows, State, Stored};
 use crate::event::DeadReason;
-use crate::store::{Claim, Claimed, OnFailure, Ordering};
+use crate::store::{Claim, Claimed, Ending, OnFailure, Ordering};
 use crate::table::Table;
 
 /// An event that a claim may take. They are taken in the order of these fields.
@@ -58,6 +58,9 @@ pub(super) fn claim(rows: &mut Rows, claim: &Claim, relay: &Relay<'_>, now: Syst
     {
         let row = rows.at(sequence).expect("nobody else has the rows");
         let exhausted = row.attempts >= claim.max_attempts;
+        if row.is_leased() {
+            row.attempted(Ending::Crashed, None, None, None, now);
+        }
         row.epoch += 1;
         row.updated_at = now;
         if parked || exhausted {

@@ -12,7 +12,9 @@ use crate::event::{DeadReason, Event, Lease, Record, Status};
 use crate::header;
 use crate::message::TraceContext;
 use crate::store::letter::Death;
-use crate::store::{Clean, Content, Filter, Scope};
+use crate::store::{
+    ATTEMPTS_KEPT, Attempt, Clean, Content, Ending, Filter, Scope, Tried, fingerprint,
+};
 
 /// One event.
 #[derive(Clone)]
@@ -27,6 +29,8 @@ pub(super) struct Stored {
     pub(super) last_error: Option<String>,
     pub(super) created_at: SystemTime,
     pub(super) updated_at: SystemTime,
+    /// The attempts that were written down, the oldest first.
+    pub(super) history: Vec<Attempt>,
 }
 
 /// A status with what belongs to it: so that no other combination can be.
@@ -81,6 +85,7 @@ impl Rows {
                 last_error: None,
                 created_at: now,
                 updated_at: now,
+                history: Vec::new(),
             },
         );
         Receipt {
@@ -88,6 +93,11 @@ impl Rows {
             sequence,
             new: true,
         }
+    }
+
+    /// How many events were ever added.
+    pub(super) fn enqueued(&self) -> u64 {
+        self.last.unsigned_abs()
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Stored> {
@@ -148,6 +158,7 @@ impl Rows {
                     row.attempts = 0;
                     row.next_attempt_at = now;
                     row.updated_at = now;
+                    row.values.headers = redelivered(headers(&row.values));
                     acted.push((id, id, row.values.topic.clone()));
                 }
                 State::Delivered { .. } => anew.push(row.values.clone()),
@@ -224,6 +235,40 @@ impl Stored {
             && (tenant_id.is_none() || *tenant_id == self.values.tenant_id)
     }
 
+    /// Writes down how its current attempt ended, before its state changes.
+    pub(super) fn attempted(
+        &mut self,
+        ending: Ending,
+        error: Option<String>,
+        tried: Option<&Tried>,
+        relay_name: Option<String>,
+        now: SystemTime,
+    ) {
+        let relay = match self.state {
+            State::Processing { owner, .. } => Some(owner),
+            _ => None,
+        };
+        self.history.push(Attempt {
+            number: self.attempts,
+            epoch: self.epoch,
+            claimed_at: Some(self.updated_at),
+            ended_at: Some(now),
+            took: tried.map(|tried| tried.took),
+            ending,
+            error,
+            relay,
+            relay_name,
+            destination: tried.map(|tried| tried.destination.clone()),
+        });
+        let surplus = self.history.len().saturating_sub(ATTEMPTS_KEPT);
+        self.history.drain(..surplus);
+    }
+
+    /// What its error has in common with others.
+    pub(super) fn fingerprint(&self) -> String {
+        fingerprint(self.last_error.as_deref().unwrap_or_default())
+    }
+
     /// Whether a filter is about it.
     pub(super) fn is_meant(&self, filter: &Filter, now: SystemTime) -> bool {
         let Filter {
@@ -235,6 +280,7 @@ impl Stored {
             newer_than,
             ended_for,
             error,
+            fingerprint,
             reason,
             event_type,
             aggregate_type,
@@ -260,6 +306,9 @@ impl Stored {
                 let last = self.last_error.as_ref();
                 last.is_some_and(|error| error.contains(text))
             })
+            && fingerprint
+                .as_ref()
+                .is_none_or(|wanted| self.status() == Status::Dead && *wanted == self.fingerprint())
             && (reason.is_none() || *reason == self.dead_reason())
             && same(event_type, &self.values.event_type)
             && same(aggregate_type, &self.values.aggregate_type)
@@ -267,7 +316,7 @@ impl Stored {
             && after.is_none_or(|after| self.sequence > after)
     }
 
-    fn dead_reason(&self) -> Option<DeadReason> {
+    pub(super) fn dead_reason(&self) -> Option<DeadReason> {
         match self.state {
             State::Dead { reason, .. } => Some(reason),
             _ => None,
@@ -275,7 +324,7 @@ impl Stored {
     }
 
     /// When it was delivered or died.
-    fn ended_at(&self) -> Option<SystemTime> {
+    pub(super) fn ended_at(&self) -> Option<SystemTime> {
         match self.state {
             State::Delivered { at } | State::Dead { at, .. } => Some(at),
             State::Pending | State::Processing { .. } => None,
@@ -389,8 +438,16 @@ fn letter(row: &Stored, topic: &str) -> Option<Row> {
 fn again(values: Row) -> Row {
     let mut headers = headers(&values);
     headers.insert(header::REDELIVERY_OF.to_owned(), values.id.to_string());
-    let headers = serde_json::to_string(&headers).expect("a map of strings is JSON");
-    anew(values, headers)
+    anew(values, redelivered(headers))
+}
+
+/// These headers, saying that the event was redelivered once more.
+fn redelivered(mut headers: BTreeMap<String, String>) -> String {
+    let before = headers.get(header::REDELIVERED);
+    let times = before.and_then(|times| times.parse().ok()).unwrap_or(0_u32);
+    let times = times.saturating_add(1).to_string();
+    headers.insert(header::REDELIVERED.to_owned(), times);
+    serde_json::to_string(&headers).expect("a map of strings is JSON")
 }
 
 /// A copy of an event, under an id of its own and with these headers.

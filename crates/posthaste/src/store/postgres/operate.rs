@@ -49,6 +49,7 @@ impl Postgres {
             stuck: count("stuck"),
             oldest_pending: Duration::try_from_secs_f64(row.get("oldest_pending"))
                 .unwrap_or_default(),
+            ..Stats::default()
         })
     }
 

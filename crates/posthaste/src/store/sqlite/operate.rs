@@ -62,6 +62,7 @@ impl Outbox {
                     stuck: row.get::<_, u32>(2)?.into(),
                     oldest_pending: Duration::from_micros(waited.unsigned_abs()),
                     dead: row.get::<_, u32>(4)?.into(),
+                    ..Stats::default()
                 })
             })
         })

@@ -22,7 +22,8 @@ impl Outbox {
             let mut delete = connection.prepare_cached(&self.sql.deliver_delete)?;
             let mut settle = connection.prepare_cached(&self.sql.settle)?;
             let mut lost = Vec::new();
-            for Settlement { lease, verdict } in settlements {
+            for settlement in settlements {
+                let Settlement { lease, verdict, .. } = settlement;
                 let (id, owner) = (lease.id.to_string(), lease.owner.to_string());
                 let mut letter = None;
                 let (name, delay, reason, error) = match verdict {
