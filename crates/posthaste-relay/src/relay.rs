@@ -298,8 +298,7 @@ impl Engine {
         let claimed = self.store.claim(claim).instrument(span).await?;
         self.observer
             .seconds("outbox_claim_seconds", sent.elapsed().as_secs_f64());
-        self.observer
-            .number("outbox_claim_batch", claimed.leases());
+        self.observer.number("outbox_claim_batch", claimed.leases());
         let taken = Taken::of(&claimed);
         for (topic, reason) in &claimed.died {
             self.observer.died(topic, *reason);

@@ -50,7 +50,8 @@ pub(super) struct By(pub(super) Caller);
 
 async fn part(parts: &mut Parts, name: &str) -> Result<Option<String>, Fault> {
     let path = Path::<BTreeMap<String, String>>::from_request_parts(parts, &()).await;
-    let Path(mut path) = path.map_err(|_| Fault::new("admin.not_found", "there is no such path"))?;
+    let Path(mut path) =
+        path.map_err(|_| Fault::new("admin.not_found", "there is no such path"))?;
     Ok(path.remove(name))
 }
 

@@ -63,8 +63,8 @@ pub(crate) struct Evidence {
     pub(crate) outbox: String,
     /// Without: the database does not answer.
     pub(crate) stats: Option<Counted>,
-    /// The version, or what is wrong.
-    pub(crate) schema: Option<Result<i32, String>>,
+    /// How it is, or what is wrong.
+    pub(crate) schema: Option<Result<String, String>>,
     /// Those that are down, for how long and why; and how many there are.
     pub(crate) destinations: Option<(Vec<(String, Duration, String)>, usize)>,
     /// Failed attempts, and all of them, over five minutes.
@@ -119,7 +119,13 @@ pub(crate) fn judge(evidence: &Evidence, limits: &Thresholds) -> Vec<Check> {
     };
     let ill_if = |ill: bool| if ill { Verdict::Ill } else { Verdict::Ok };
     let unknown = |name, threshold: String| {
-        check(name, Verdict::Unknown, "not known here".to_owned(), threshold, "")
+        check(
+            name,
+            Verdict::Unknown,
+            "not known here".to_owned(),
+            threshold,
+            "",
+        )
     };
     let mut checks = vec![check(
         "database",
@@ -133,10 +139,10 @@ pub(crate) fn judge(evidence: &Evidence, limits: &Thresholds) -> Vec<Check> {
         "is the server running, and the address right? See posthaste doctor",
     )];
     checks.push(match &evidence.schema {
-        Some(Ok(version)) => check(
+        Some(Ok(found)) => check(
             "schema",
             Verdict::Ok,
-            format!("version {version}"),
+            found.clone(),
             "as this version needs it".to_owned(),
             "",
         ),
@@ -162,7 +168,13 @@ pub(crate) fn judge(evidence: &Evidence, limits: &Thresholds) -> Vec<Check> {
                 _ => down.iter().map(told).collect::<Vec<_>>().join("; "),
             };
             let remedy = "look at the destination: its events wait, and flow again when it is back";
-            check("destinations", ill_if(!long.is_empty()), value, most, remedy)
+            check(
+                "destinations",
+                ill_if(!long.is_empty()),
+                value,
+                most,
+                remedy,
+            )
         }
         None => unknown("destinations", most),
     });
@@ -182,7 +194,13 @@ pub(crate) fn judge(evidence: &Evidence, limits: &Thresholds) -> Vec<Check> {
             };
             let behind = counted.lag > limits.max_lag;
             let most = format!("at most {lag}");
-            checks.push(check("lag", ill_if(behind), brief(counted.lag), most, &remedy));
+            checks.push(check(
+                "lag",
+                ill_if(behind),
+                brief(counted.lag),
+                most,
+                &remedy,
+            ));
         }
         None => {
             checks.push(unknown(
@@ -280,7 +298,10 @@ async fn evidence(served: &Served, seen: Option<&OutboxNow>, points: &[Point]) -
             stuck: seen.stuck,
         }),
         schema: match connected {
-            Some(_) => served.checked_schema().await,
+            Some(_) => {
+                let found = served.checked_schema().await;
+                found.map(|found| found.map(|version| format!("version {version}")))
+            }
             None => None,
         },
         destinations: seen.filter(|seen| seen.relay.is_some()).map(down),
@@ -338,7 +359,7 @@ mod tests {
                 lag: Duration::from_secs(60),
                 stuck: 0,
             }),
-            schema: Some(Ok(2)),
+            schema: Some(Ok("version 2".to_owned())),
             destinations: Some((Vec::new(), 2)),
             attempts: Some((50, 100)),
             died: Some(100),
@@ -387,7 +408,10 @@ mod tests {
         for (evidence, check) in cases {
             assert_eq!(ill(&evidence), [check]);
         }
-        let short = Evidence { destinations: down(5), ..well() };
+        let short = Evidence {
+            destinations: down(5),
+            ..well()
+        };
         assert_eq!(ill(&short), [""; 0]);
     }
 
@@ -399,7 +423,10 @@ mod tests {
             ..Evidence::default()
         };
         assert_eq!(ill(&nothing), [""; 0]);
-        let few = Evidence { attempts: Some((19, 19)), ..well() };
+        let few = Evidence {
+            attempts: Some((19, 19)),
+            ..well()
+        };
         assert_eq!(ill(&few), [""; 0], "too few attempts for a rate");
     }
 }

@@ -65,9 +65,8 @@ mod tests {
     fn a_caller_gets_its_burst_and_then_its_rate_whatever_others_do() {
         let limit = Limit::new(10, 3);
         let start = Instant::now();
-        let answered = |caller: &str, now: Instant| {
-            (0..100).take_while(|_| limit.admits(caller, now)).count()
-        };
+        let answered =
+            |caller: &str, now: Instant| (0..100).take_while(|_| limit.admits(caller, now)).count();
         assert_eq!(answered("ada", start), 3);
         assert_eq!(answered("bob", start), 3);
         assert_eq!(answered("ada", start + Duration::from_millis(200)), 2);

@@ -131,11 +131,12 @@ async fn speak(
     router: Router,
     mut end: watch::Receiver<bool>,
 ) {
-    let service = hyper::service::service_fn(move |request: http::Request<hyper::body::Incoming>| {
-        let mut request = request.map(Body::new);
-        request.extensions_mut().insert(Peer(peer.ip()));
-        router.clone().call(request)
-    });
+    let service =
+        hyper::service::service_fn(move |request: http::Request<hyper::body::Incoming>| {
+            let mut request = request.map(Body::new);
+            request.extensions_mut().insert(Peer(peer.ip()));
+            router.clone().call(request)
+        });
     let mut builder = Builder::new(TokioExecutor::new());
     builder
         .http1()

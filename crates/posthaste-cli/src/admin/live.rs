@@ -11,6 +11,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use http::header;
+use posthaste::StoreError;
 use posthaste::store::Stats;
 use posthaste_relay::{CircuitState, Deliveries, Standing};
 use serde::Serialize;
@@ -38,13 +39,18 @@ pub(super) struct OutboxNow {
     processing: u64,
     pub(super) dead: u64,
     pub(super) stuck: u64,
+    /// Whether there are more than were counted.
+    at_least: bool,
     pub(super) lag_seconds: f64,
     /// Events a second.
     rate_in: f64,
+    /// Of the relay in this process.
     rate_out: f64,
     /// Attempts a second that failed.
     rate_failed: f64,
     latency: Latency,
+    /// Whether an operator paused the outbox, or one of its destinations.
+    paused: bool,
     pub(super) relay: Option<RelayNow>,
     pub(super) destinations: Vec<DestinationNow>,
 }
@@ -139,7 +145,7 @@ struct Track {
 
 struct Before {
     at: Instant,
-    held: u64,
+    counted: Option<Stats>,
     deliveries: Vec<Deliveries>,
 }
 
@@ -176,10 +182,12 @@ impl Live {
             let started = Instant::now();
             let mut outboxes = Vec::new();
             for (served, track) in served.iter().zip(&self.tracks) {
-                let stats = stats(served).await;
+                let (stats, paused) = counted(served).await.unzip();
                 let relay = served.relay();
                 let mut track = track.lock().expect("not poisoned");
-                outboxes.push(track.note(served, stats, relay));
+                let now = track.note(served, stats, relay);
+                let paused = paused.unwrap_or_default();
+                outboxes.push(OutboxNow { paused, ..now });
             }
             self.publish(outboxes);
             let took = started.elapsed();
@@ -203,19 +211,41 @@ impl Live {
     }
 }
 
-async fn stats(served: &Served) -> Option<Stats> {
+/// The numbers, and whether anything is paused. `None`: the database does not answer.
+async fn counted(served: &Served) -> Option<(Stats, bool)> {
     let store = served.open()?;
-    let answer = tokio::time::timeout(PATIENCE, store.stats()).await;
-    answer.ok()?.ok()
+    let look = async { Ok::<_, StoreError>((store.stats().await?, store.pauses().await)) };
+    let (stats, pauses) = tokio::time::timeout(PATIENCE, look).await.ok()?.ok()?;
+    Some((stats, pauses.is_ok_and(|pauses| !pauses.is_empty())))
+}
+
+/// How many came since.
+fn came(now: &Stats, before: &Stats, delivered: u64) -> f64 {
+    match (now.enqueued, before.enqueued) {
+        (Some(now), Some(before)) => now.saturating_sub(before) as f64,
+        // What is there, and what has gone since: that is what came.
+        _ => {
+            let held = |stats: &Stats| (stats.pending + stats.processing + stats.dead) as f64;
+            held(now) - held(before) + delivered as f64
+        }
+    }
 }
 
 impl Track {
-    fn note(&mut self, served: &Served, stats: Option<Stats>, relay: Option<Standing>) -> OutboxNow {
+    fn note(
+        &mut self,
+        served: &Served,
+        stats: Option<Stats>,
+        relay: Option<Standing>,
+    ) -> OutboxNow {
         let at = Instant::now();
         let counted = stats.unwrap_or_default();
-        let held = counted.pending + counted.processing + counted.dead;
         let deliveries: Vec<Deliveries> = match &relay {
-            Some(relay) => relay.destinations.iter().map(|it| it.deliveries.clone()).collect(),
+            Some(relay) => relay
+                .destinations
+                .iter()
+                .map(|it| it.deliveries.clone())
+                .collect(),
             None => Vec::new(),
         };
         let nothing = Deliveries::default();
@@ -230,14 +260,20 @@ impl Track {
                     .collect(),
             ),
         };
-        let rate = |n: f64| if seconds > 0.0 { (n / seconds).max(0.0) } else { 0.0 };
+        let rate = |n: f64| {
+            if seconds > 0.0 {
+                (n / seconds).max(0.0)
+            } else {
+                0.0
+            }
+        };
         let all = added.iter().fold(nothing.clone(), |sum, it| sum.plus(it));
         let failures = all.failed + all.rejected + all.unavailable;
-        let before = self.before.as_ref().filter(|_| stats.is_some());
-        // What is there, and what has gone since: that is what came.
-        let came = before.map_or(0.0, |before| {
-            held as f64 - before.held as f64 + all.delivered as f64
-        });
+        let before = self.before.as_ref().and_then(|before| before.counted);
+        let came = match (&stats, before) {
+            (Some(now), Some(before)) => came(now, &before, all.delivered),
+            _ => 0.0,
+        };
         self.minute.push_back(added);
         let kept = self.minute.len().saturating_sub(60);
         self.minute.drain(..kept);
@@ -265,10 +301,7 @@ impl Track {
         let destinations = self.destinations(served, relay.as_ref(), rate);
         self.before = Some(Before {
             at,
-            held: match (&stats, &self.before) {
-                (None, Some(before)) => before.held,
-                _ => held,
-            },
+            counted: stats,
             deliveries,
         });
         OutboxNow {
@@ -280,11 +313,13 @@ impl Track {
             processing: counted.processing,
             dead: counted.dead,
             stuck: counted.stuck,
+            at_least: counted.at_least,
             lag_seconds: point.lag_seconds,
             rate_in: point.rate_in,
             rate_out: point.rate_out,
             rate_failed: point.rate_failed,
             latency,
+            paused: false,
             relay: relay.map(|relay| RelayNow {
                 leads: relay.leads,
                 in_flight: relay.in_flight,
@@ -386,7 +421,9 @@ fn rounded(number: f64) -> f64 {
 
 fn millis(time: SystemTime) -> u64 {
     let since = time.duration_since(SystemTime::UNIX_EPOCH);
-    since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+    since.map_or(0, |since| {
+        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    })
 }
 
 /// `/api/v1/live`: each look as it is made, until the caller or the server has had enough.

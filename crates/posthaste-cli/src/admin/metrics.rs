@@ -62,6 +62,9 @@ impl Recorder {
 
 /// All of it.
 pub(super) async fn scrape(State(desk): State<Arc<Desk>>) -> Response {
-    let format = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
+    let format = [(
+        header::CONTENT_TYPE,
+        "text/plain; version=0.0.4; charset=utf-8",
+    )];
     (format, desk.recorder.render()).into_response()
 }

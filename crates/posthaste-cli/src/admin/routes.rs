@@ -16,7 +16,7 @@ use super::{health, live, metrics, openapi, page};
 
 /// One route.
 pub(super) struct Route {
-    pub(super) method: Method,
+    pub(super) method: Verb,
     pub(super) path: &'static str,
     pub(super) need: Need,
     pub(super) kind: Kind,
@@ -26,6 +26,22 @@ pub(super) struct Route {
     pub(super) body: Option<&'static str>,
     pub(super) answers: Answers,
     handler: fn() -> MethodRouter<Arc<Desk>>,
+}
+
+/// How it is asked.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Verb {
+    Get,
+    Post,
+}
+
+impl Verb {
+    pub(super) fn method(self) -> Method {
+        match self {
+            Self::Get => Method::GET,
+            Self::Post => Method::POST,
+        }
+    }
 }
 
 /// What a caller has to be.
@@ -168,9 +184,9 @@ pub(super) static ROUTES: &[Route] = &[
     shown("/", "The dashboard.", VIEW, || get(page::home)),
     shown("/login", "Where people sign in.", Need::Nothing, || get(page::login)),
     shown("/style.css", "How pages look.", Need::Nothing, || get(page::style)),
-    Route { method: Method::POST, kind: Kind::Page, answers: Answers::Redirect, body: Some("Login"),
+    Route { method: Verb::Post, kind: Kind::Page, answers: Answers::Redirect, body: Some("Login"),
             ..shown("/login", "Begins a session with a token.", Need::Nothing, || post(page::sign_in)) },
-    Route { method: Method::POST, kind: Kind::Page, answers: Answers::Redirect,
+    Route { method: Verb::Post, kind: Kind::Page, answers: Answers::Redirect,
             ..shown("/logout", "Ends the session.", Need::Nothing, || post(page::sign_out)) },
     asked("/api/v1/openapi.json", "This document.", &[], Answers::Json("Any"), || get(openapi::document)),
     asked("/api/v1/me", "Who you are, and what you may do.", &[], Answers::Json("Me"), || get(overview::me)),
@@ -210,7 +226,7 @@ const fn asked(
     handler: fn() -> MethodRouter<Arc<Desk>>,
 ) -> Route {
     Route {
-        method: Method::GET,
+        method: Verb::Get,
         path,
         need: VIEW,
         kind: Kind::Api,
@@ -257,7 +273,7 @@ const fn done(
     handler: fn() -> MethodRouter<Arc<Desk>>,
 ) -> Route {
     Route {
-        method: Method::POST,
+        method: Verb::Post,
         need: ACT,
         body: Some(body),
         ..asked(path, about, params, answers, handler)
@@ -271,7 +287,7 @@ pub(super) fn find(method: &Method, path: &str) -> Option<&'static Route> {
         _ => method,
     };
     let mut routes = ROUTES.iter();
-    routes.find(|route| route.path == path && route.method == *method)
+    routes.find(|route| route.path == path && route.method.method() == *method)
 }
 
 /// Everything that can be asked, without the guard.
@@ -281,9 +297,7 @@ pub(super) fn router() -> Router<Arc<Desk>> {
     });
     let nothing = async || Fault::new("admin.not_found", "there is nothing here").into_response();
     let not_so = async || Fault::new("admin.method", "not with this method").into_response();
-    router
-        .fallback(nothing)
-        .method_not_allowed_fallback(not_so)
+    router.fallback(nothing).method_not_allowed_fallback(not_so)
 }
 
 #[cfg(test)]
@@ -293,9 +307,9 @@ mod tests {
     #[test]
     fn every_change_needs_an_operator_and_every_payload_a_viewer() {
         for route in ROUTES {
-            let name = format!("{} {}", route.method, route.path);
+            let name = format!("{:?} {}", route.method, route.path);
             let signing = ["/login", "/logout"].contains(&route.path);
-            match (route.method == Method::GET, signing) {
+            match (route.method == Verb::Get, signing) {
                 (_, true) => assert_eq!(route.need, Need::Nothing, "{name}"),
                 (false, false) => assert_eq!(route.need, ACT, "{name}"),
                 (true, false) if route.path.ends_with("/content") => {
@@ -311,7 +325,14 @@ mod tests {
             .collect();
         assert_eq!(
             open,
-            ["/livez", "/readyz", "/login", "/style.css", "/login", "/logout"]
+            [
+                "/livez",
+                "/readyz",
+                "/login",
+                "/style.css",
+                "/login",
+                "/logout"
+            ]
         );
     }
 

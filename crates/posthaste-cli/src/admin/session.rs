@@ -116,7 +116,13 @@ mod tests {
         let now = Instant::now();
         let cookie = sessions.begin("ada", now);
         let text = cookie.to_str().unwrap();
-        for attribute in ["__Host-", "HttpOnly", "SameSite=Strict", "Secure", "Path=/;"] {
+        for attribute in [
+            "__Host-",
+            "HttpOnly",
+            "SameSite=Strict",
+            "Secure",
+            "Path=/;",
+        ] {
             assert!(text.contains(attribute), "{text}");
         }
         let headers = with(&cookie);

@@ -108,7 +108,10 @@ pub(crate) fn find<'t>(tokens: &'t [Token], secret: &str) -> Option<&'t Token> {
 
 /// 256 random bits, as text.
 pub(crate) fn secret() -> String {
-    format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(rand::random::<[u8; 32]>()))
+    format!(
+        "{PREFIX}{}",
+        URL_SAFE_NO_PAD.encode(rand::random::<[u8; 32]>())
+    )
 }
 
 pub(crate) fn is_name(name: &str) -> bool {

@@ -268,6 +268,8 @@ fn refuse_half(values: &mut Values, given: &str, missing: &str) -> Option<Admin>
     let at = values.place(&path);
     let message = format!("{given} is given, and {missing} is not");
     let help = "TLS needs both; without either, the address speaks plain HTTP";
-    values.problems.push(Problem::error(at, path, message, help));
+    values
+        .problems
+        .push(Problem::error(at, path, message, help));
     None
 }

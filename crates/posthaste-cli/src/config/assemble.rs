@@ -6,12 +6,12 @@ use posthaste::Table;
 use posthaste::store::{OnFailure, Ordering, Scope};
 use posthaste_relay::{Cleaning, Mode, Retry, Settings};
 
-use super::{admin, check};
 use super::kind::nearest;
 use super::problem::{Place, Problem, Source};
 use super::sinks::SinkType;
 use super::values::{Group, Values};
 use super::{Config, Database, Destination, Log, Outbox, Problems, Route};
+use super::{admin, check};
 
 /// `None` if something is missing or refused, which was noted.
 pub(crate) fn assemble(values: &mut Values, source: &Source) -> Option<Config> {

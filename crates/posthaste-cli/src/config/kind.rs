@@ -8,8 +8,8 @@ use toml::de::{DeInteger, DeValue};
 use uuid::Uuid;
 
 use super::address::{check_address, without_password};
-use crate::admin::token::Token;
 use super::measure::{parse_duration, parse_size, show_duration, show_size};
+use crate::admin::token::Token;
 
 /// What a key may hold.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -284,7 +284,12 @@ impl Kind {
 
 /// Name and role of each token: the hash says nothing to people.
 fn named(lines: &[String]) -> Vec<String> {
-    let short = |line: &String| line.split_whitespace().take(2).collect::<Vec<_>>().join(" ");
+    let short = |line: &String| {
+        line.split_whitespace()
+            .take(2)
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
     lines.iter().map(short).collect()
 }
 

@@ -128,7 +128,11 @@ pub(in super::super) async fn preview(
     }
     Ok(Answer(Preview {
         found,
-        sample: page.records.iter().map(|it| event(&served.table, it)).collect(),
+        sample: page
+            .records
+            .iter()
+            .map(|it| event(&served.table, it))
+            .collect(),
         destinations,
         not_eligible: named.saturating_sub(found),
     }))

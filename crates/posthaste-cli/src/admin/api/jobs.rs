@@ -56,7 +56,10 @@ fn words(filter: &Filter) -> BTreeMap<&'static str, String> {
     let given = [
         ("status", listed(status)),
         ("id", listed(ids)),
-        ("topic", filter.topic.as_ref().map(|it| it.as_str().to_owned())),
+        (
+            "topic",
+            filter.topic.as_ref().map(|it| it.as_str().to_owned()),
+        ),
         ("namespace", filter.scope.namespace.clone()),
         ("tenant", filter.scope.tenant_id.map(|it| it.to_string())),
         ("event_type", filter.event_type.clone()),
@@ -69,7 +72,9 @@ fn words(filter: &Filter) -> BTreeMap<&'static str, String> {
         ("newer_than", filter.newer_than.map(show_duration)),
     ];
     let given = given.into_iter();
-    given.filter_map(|(name, text)| Some((name, text?))).collect()
+    given
+        .filter_map(|(name, text)| Some((name, text?)))
+        .collect()
 }
 
 fn gone() -> Fault {

@@ -59,11 +59,7 @@ fn one<T, E>(
     parse(value).map_err(|_| Fault::new("admin.query", format!("{name} cannot be {value:?}")))
 }
 
-fn listed<T>(
-    name: &str,
-    value: &str,
-    parse: impl Fn(&str) -> Option<T>,
-) -> Result<Vec<T>, Fault> {
+fn listed<T>(name: &str, value: &str, parse: impl Fn(&str) -> Option<T>) -> Result<Vec<T>, Fault> {
     let each = value.split(',').map(|part| {
         parse(part.trim())
             .ok_or_else(|| Fault::new("admin.query", format!("{name} cannot be {part:?}")))
@@ -123,7 +119,13 @@ mod tests {
 
     #[test]
     fn what_is_no_word_of_a_filter_is_refused() {
-        for odd in ["status=gone", "tenant=7", "reason=bored", "older_than=7", "colour=red"] {
+        for odd in [
+            "status=gone",
+            "tenant=7",
+            "reason=bored",
+            "older_than=7",
+            "colour=red",
+        ] {
             assert!(filter(words(odd)).is_err(), "{odd}");
         }
     }
