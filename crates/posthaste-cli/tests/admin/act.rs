@@ -40,7 +40,9 @@ fn the_dead_are_redelivered_by_a_filter_from_preview_to_done(scene: &Scene) {
     assert_eq!(preview["destinations"], json!({"log": 10}));
     daemon.has(12, "dead");
     let everything = json!({"filter": {}, "why": "the bug is fixed"});
-    daemon.post("redeliver", &everything).fails(422, "admin.unfiltered");
+    daemon
+        .post("redeliver", &everything)
+        .fails(422, "admin.unfiltered");
     let neither = json!({"why": "the bug is fixed"});
     daemon.post("redeliver", &neither).fails(400, "admin.body");
     let live = json!({"filter": {"status": "pending"}, "why": "x"});
@@ -72,17 +74,29 @@ fn events_that_are_named_are_redelivered_or_discarded_at_once(scene: &Scene) {
     let daemon = with_dead(scene, 2);
     let page = daemon.get("events?status=dead").done();
     let id = |place: usize| page["events"][place]["id"].clone();
-    let done = daemon.post("redeliver", &json!({"ids": [id(0)], "why": "fixed"})).done();
+    let done = daemon
+        .post("redeliver", &json!({"ids": [id(0)], "why": "fixed"}))
+        .done();
     fits(&daemon, "Done", &done);
-    assert_eq!(done["ids"], json!([id(0)]), "the same event, under the same id");
+    assert_eq!(
+        done["ids"],
+        json!([id(0)]),
+        "the same event, under the same id"
+    );
     daemon.has(1, "delivered");
-    let done = daemon.post("discard", &json!({"ids": [id(1)], "why": "of no use"})).done();
+    let done = daemon
+        .post("discard", &json!({"ids": [id(1)], "why": "of no use"}))
+        .done();
     assert_eq!(done["ids"], json!([id(1)]));
-    let event = daemon.get(&format!("events/{}", id(1).as_str().unwrap())).done();
+    let event = daemon
+        .get(&format!("events/{}", id(1).as_str().unwrap()))
+        .done();
     assert_eq!(event["event"]["dead_reason"], "discarded");
     assert_eq!(event["audit"][0]["why"], "of no use");
     assert_eq!(event["audit"][0]["actor"], "operator");
-    daemon.post("discard", &json!({"ids": [], "why": "x"})).fails(400, "admin.body");
+    daemon
+        .post("discard", &json!({"ids": [], "why": "x"}))
+        .fails(400, "admin.body");
 }
 
 fn what_is_paused_waits_and_what_is_resumed_flows(scene: &Scene) {
@@ -94,7 +108,11 @@ fn what_is_paused_waits_and_what_is_resumed_flows(scene: &Scene) {
         let changed = daemon.post("pause", &said).done();
         fits(&daemon, "Changed", &changed);
         assert_eq!(changed["changed"], true);
-        assert_eq!(daemon.post("pause", &said).done()["changed"], false, "already");
+        assert_eq!(
+            daemon.post("pause", &said).done()["changed"],
+            false,
+            "already"
+        );
         let pauses = daemon.get("pauses").done();
         fits(&daemon, "Pauses", &pauses);
         assert_eq!(pauses["pauses"][0]["destination"], target);
@@ -116,7 +134,9 @@ fn what_is_paused_waits_and_what_is_resumed_flows(scene: &Scene) {
         });
     }
     let odd = json!({"destination": "nowhere", "why": "x"});
-    daemon.post("pause", &odd).fails(404, "admin.no_destination");
+    daemon
+        .post("pause", &odd)
+        .fails(404, "admin.no_destination");
     let entries = audit(&daemon);
     assert_eq!(entries.iter().filter(|it| it["act"] == "pause").count(), 2);
     assert_eq!(entries.iter().filter(|it| it["act"] == "resume").count(), 2);

@@ -57,8 +57,15 @@ impl Ask {
 
     /// As it goes over the wire.
     pub(crate) fn text(&self) -> String {
-        let has = |name: &str| self.headers.iter().any(|(it, _)| it.eq_ignore_ascii_case(name));
-        let mut text = format!("{} {} HTTP/1.1\r\nConnection: close\r\n", self.method, self.path);
+        let has = |name: &str| {
+            self.headers
+                .iter()
+                .any(|(it, _)| it.eq_ignore_ascii_case(name))
+        };
+        let mut text = format!(
+            "{} {} HTTP/1.1\r\nConnection: close\r\n",
+            self.method, self.path
+        );
         if !has("host") {
             text.push_str(&format!("Host: {}\r\n", self.address));
         }
@@ -74,7 +81,9 @@ impl Ask {
     /// Begins, and leaves the answer unread.
     pub(crate) fn begin(&self) -> TcpStream {
         let mut stream = TcpStream::connect(&self.address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_secs(30)))
+            .unwrap();
         stream.write_all(self.text().as_bytes()).unwrap();
         stream
     }
@@ -89,18 +98,33 @@ impl Ask {
 impl Told {
     pub(crate) fn read(answer: &[u8]) -> Self {
         let text = String::from_utf8_lossy(answer).into_owned();
-        let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no HTTP: {text:?}"));
+        let (head, body) = text
+            .split_once("\r\n\r\n")
+            .unwrap_or_else(|| panic!("no HTTP: {text:?}"));
         let mut lines = head.lines();
-        let status = lines.next().unwrap().split(' ').nth(1).unwrap().parse().unwrap();
+        let status = lines
+            .next()
+            .unwrap()
+            .split(' ')
+            .nth(1)
+            .unwrap()
+            .parse()
+            .unwrap();
         let headers: Vec<(String, String)> = lines
             .filter_map(|line| line.split_once(": "))
             .map(|(name, value)| (name.to_lowercase(), value.to_owned()))
             .collect();
-        let chunked = headers.iter().any(|(name, value)| name == "transfer-encoding" && value == "chunked");
+        let chunked = headers
+            .iter()
+            .any(|(name, value)| name == "transfer-encoding" && value == "chunked");
         Self {
             status,
             headers,
-            body: if chunked { unchunked(body) } else { body.to_owned() },
+            body: if chunked {
+                unchunked(body)
+            } else {
+                body.to_owned()
+            },
         }
     }
 

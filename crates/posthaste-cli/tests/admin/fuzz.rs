@@ -32,6 +32,9 @@ fn no_request_breaks_the_api_or_gets_an_answer_that_its_document_does_not_tell(s
     let told = server::python(SCRIPT, &[&daemon.address, &scene.tokens[2]]);
     let told = told.unwrap_or_else(|error| panic!("{error}\n{}", daemon.log()));
     let told = String::from_utf8_lossy(&told);
-    assert!(told.contains("No issues found") || told.contains("passed"), "{told}");
+    assert!(
+        told.contains("No issues found") || told.contains("passed"),
+        "{told}"
+    );
     assert_eq!(daemon.ask("GET", "/livez").send().status, 200);
 }

@@ -58,7 +58,11 @@ fn only_hosts_of_ours_are_answered() {
     for ours in ["localhost:7411", "127.0.0.1", "[::1]:80", "ops.example"] {
         assert_eq!(called(ours).status, 200, "{ours}");
     }
-    for other in ["evil.example", "127.0.0.1.evil.example", "ops.example.evil.example"] {
+    for other in [
+        "evil.example",
+        "127.0.0.1.evil.example",
+        "ops.example.evil.example",
+    ] {
         called(other).fails(421, "admin.host");
     }
     // Not even the probes, nor what is not there.
@@ -70,16 +74,29 @@ fn only_hosts_of_ours_are_answered() {
 fn a_change_from_another_site_is_refused_whoever_is_signed_in() {
     let scene = Scene::sqlite();
     let daemon = scene.run();
-    let cookie = signed_in(&daemon.ask("POST", "/login").form(&format!("token={}", scene.tokens[2])).send());
+    let cookie = signed_in(
+        &daemon
+            .ask("POST", "/login")
+            .form(&format!("token={}", scene.tokens[2]))
+            .send(),
+    );
     let host = daemon.address.clone();
     let origin = format!("http://{host}");
     let pause = |headers: &[(&str, &str)]| {
         let ask = daemon.ask("POST", &daemon.path("pause"));
-        let ask = ask.json(&json!({"why": "to try it"})).with("Cookie", &cookie);
-        headers.iter().fold(ask, |ask, (name, value)| ask.with(name, value)).send()
+        let ask = ask
+            .json(&json!({"why": "to try it"}))
+            .with("Cookie", &cookie);
+        headers
+            .iter()
+            .fold(ask, |ask, (name, value)| ask.with(name, value))
+            .send()
     };
     for headers in [
-        &[("Sec-Fetch-Site", "same-origin"), ("Origin", origin.as_str())][..],
+        &[
+            ("Sec-Fetch-Site", "same-origin"),
+            ("Origin", origin.as_str()),
+        ][..],
         &[("Sec-Fetch-Site", "same-origin")],
         &[("Origin", &origin)],
     ] {
@@ -87,9 +104,15 @@ fn a_change_from_another_site_is_refused_whoever_is_signed_in() {
     }
     for headers in [
         &[][..],
-        &[("Sec-Fetch-Site", "cross-site"), ("Origin", "https://evil.example")],
+        &[
+            ("Sec-Fetch-Site", "cross-site"),
+            ("Origin", "https://evil.example"),
+        ],
         &[("Sec-Fetch-Site", "same-site"), ("Origin", origin.as_str())],
-        &[("Sec-Fetch-Site", "same-origin"), ("Origin", "https://evil.example")],
+        &[
+            ("Sec-Fetch-Site", "same-origin"),
+            ("Origin", "https://evil.example"),
+        ],
         &[("Sec-Fetch-Site", "none")],
         &[("Origin", "https://evil.example")],
         &[("Origin", "null")],
@@ -99,18 +122,29 @@ fn a_change_from_another_site_is_refused_whoever_is_signed_in() {
     }
     // A program with a token says nothing about sites; a page that has one still does.
     let by_token = |name: &str, value: &str| {
-        let ask = daemon.ask("POST", &daemon.path("resume")).by(&scene.tokens[2]);
-        ask.json(&json!({"why": "to try it"})).with(name, value).send()
+        let ask = daemon
+            .ask("POST", &daemon.path("resume"))
+            .by(&scene.tokens[2]);
+        ask.json(&json!({"why": "to try it"}))
+            .with(name, value)
+            .send()
     };
     assert_eq!(by_token("User-Agent", "curl").status, 200);
     by_token("Sec-Fetch-Site", "cross-site").fails(403, "admin.cross_site");
     // No form of another page can be sent to it, either.
-    let form = daemon.ask("POST", &daemon.path("pause")).by(&scene.tokens[2]).form("why=x");
+    let form = daemon
+        .ask("POST", &daemon.path("pause"))
+        .by(&scene.tokens[2])
+        .form("why=x");
     form.send().fails(415, "admin.media_type");
 }
 
 fn signed_in(told: &Told) -> String {
-    assert_eq!((told.status, told.header("location")), (303, Some("/")), "{told:?}");
+    assert_eq!(
+        (told.status, told.header("location")),
+        (303, Some("/")),
+        "{told:?}"
+    );
     let cookie = told.header("set-cookie").unwrap();
     for attribute in ["HttpOnly", "SameSite=Strict", "Path=/", "Max-Age="] {
         assert!(cookie.contains(attribute), "{cookie}");
@@ -127,10 +161,21 @@ fn a_session_lasts_until_it_is_ended() {
     assert_eq!(wrong.status, 401);
     assert!(wrong.body.contains("not known here") && wrong.header("set-cookie").is_none());
     let cookie = signed_in(&login(&format!("token={}", scene.tokens[1])));
-    let me = |cookie: &str| daemon.ask("GET", "/api/v1/me").with("Cookie", cookie).send();
+    let me = |cookie: &str| {
+        daemon
+            .ask("GET", "/api/v1/me")
+            .with("Cookie", cookie)
+            .send()
+    };
     let told = me(&cookie).done();
-    assert_eq!((&told["name"], &told["role"]), (&json!("viewer"), &json!("viewer")));
-    assert_eq!(daemon.ask("GET", "/").with("Cookie", &cookie).send().status, 200);
+    assert_eq!(
+        (&told["name"], &told["role"]),
+        (&json!("viewer"), &json!("viewer"))
+    );
+    assert_eq!(
+        daemon.ask("GET", "/").with("Cookie", &cookie).send().status,
+        200
+    );
     let out = daemon.ask("POST", "/logout").with("Cookie", &cookie);
     assert_eq!(out.with("Sec-Fetch-Site", "same-origin").send().status, 303);
     me(&cookie).fails(401, "admin.unauthenticated");
@@ -140,7 +185,16 @@ fn a_session_lasts_until_it_is_ended() {
 #[test]
 fn an_expired_token_lets_nobody_in() {
     let scene = Scene::sqlite();
-    let made = scene.posthaste(&["token", "create", "ada", "--role", "operator", "--expires", "0s", "--json"]);
+    let made = scene.posthaste(&[
+        "token",
+        "create",
+        "ada",
+        "--role",
+        "operator",
+        "--expires",
+        "0s",
+        "--json",
+    ]);
     let made: serde_json::Value = serde_json::from_str(&made).unwrap();
     let line = made["line"].as_str().unwrap();
     scene.configure(&format!("tokens = [\"{line}\"]"), "", STDOUT);
@@ -148,7 +202,10 @@ fn an_expired_token_lets_nobody_in() {
     let token = made["token"].as_str().unwrap();
     let told = daemon.ask("GET", "/api/v1/me").by(token).send();
     told.fails(401, "admin.token_expired");
-    let told = daemon.ask("POST", "/login").form(&format!("token={token}")).send();
+    let told = daemon
+        .ask("POST", "/login")
+        .form(&format!("token={token}"))
+        .send();
     assert_eq!(told.status, 401);
 }
 
@@ -161,8 +218,13 @@ fn without_tokens_this_machine_may_look_and_no_more_unless_told_so() {
         let daemon = scene.run();
         let me = daemon.ask("GET", "/api/v1/me").send().done();
         assert_eq!(me["role"], role.unwrap_or("viewer-no-payload"));
-        assert_eq!((&me["name"], &me["tokens"]), (&json!("local"), &json!(false)));
-        let pause = daemon.ask("POST", &daemon.path("pause")).json(&json!({"why": "x"}));
+        assert_eq!(
+            (&me["name"], &me["tokens"]),
+            (&json!("local"), &json!(false))
+        );
+        let pause = daemon
+            .ask("POST", &daemon.path("pause"))
+            .json(&json!({"why": "x"}));
         assert_eq!(pause.send().status, status);
         // No page of another site, even so.
         let pause = pause.with("Origin", "https://evil.example");
@@ -177,13 +239,22 @@ fn who_asks_too_often_is_told_to_wait() {
     let scene = Scene::sqlite();
     scene.configure("tokens_file = \"tokens\"\nrate_limit = 5", "", STDOUT);
     let daemon = scene.run();
-    let ask = |place: usize| daemon.ask("GET", "/api/v1/me").by(&scene.tokens[place]).send();
+    let ask = |place: usize| {
+        daemon
+            .ask("GET", "/api/v1/me")
+            .by(&scene.tokens[place])
+            .send()
+    };
     let mut answers = (0..60).map(|_| ask(0));
     let refused = answers.find(|told| told.status == 429).expect("a limit");
     assert_eq!(refused.header("retry-after"), Some("1"));
     refused.fails(429, "admin.too_many");
     assert_eq!(ask(2).status, 200, "others are not kept waiting");
-    assert_eq!(daemon.ask("GET", "/livez").send().status, 200, "nor are probes");
+    assert_eq!(
+        daemon.ask("GET", "/livez").send().status,
+        200,
+        "nor are probes"
+    );
     let mut guesses = (0..30).map(|_| daemon.ask("POST", "/login").form("token=guess").send());
     assert!(guesses.any(|told| told.status == 429), "guessing is slow");
 }
@@ -192,10 +263,22 @@ fn who_asks_too_often_is_told_to_wait() {
 fn every_answer_tells_browsers_what_they_must_not_do() {
     let scene = Scene::sqlite();
     let daemon = scene.run();
-    for path in ["/", "/login", "/livez", "/api/v1/overview", "/nothing", "/metrics"] {
+    for path in [
+        "/",
+        "/login",
+        "/livez",
+        "/api/v1/overview",
+        "/nothing",
+        "/metrics",
+    ] {
         let told = daemon.ask("GET", path).by(&scene.tokens[2]).send();
         let csp = told.header("content-security-policy").unwrap();
-        for rule in ["default-src 'none'", "script-src 'self'", "frame-ancestors 'none'", "base-uri 'none'"] {
+        for rule in [
+            "default-src 'none'",
+            "script-src 'self'",
+            "frame-ancestors 'none'",
+            "base-uri 'none'",
+        ] {
             assert!(csp.contains(rule), "{path}: {csp}");
         }
         assert!(!csp.contains("unsafe"), "{csp}");
@@ -217,16 +300,33 @@ fn what_is_not_there_and_what_is_too_much_is_refused_in_json() {
     let scene = Scene::sqlite();
     let daemon = scene.run();
     daemon.get("/api/v1/nothing").fails(404, "admin.not_found");
-    daemon.get("/api/v1/outboxes/public.other/events").fails(404, "admin.no_outbox");
-    let told = daemon.ask("DELETE", "/api/v1/overview").by(&scene.tokens[2]).send();
-    assert!(told.header("allow").is_some_and(|allow| allow.contains("GET")), "{told:?}");
+    daemon
+        .get("/api/v1/outboxes/public.other/events")
+        .fails(404, "admin.no_outbox");
+    let told = daemon
+        .ask("DELETE", "/api/v1/overview")
+        .by(&scene.tokens[2])
+        .send();
+    assert!(
+        told.header("allow")
+            .is_some_and(|allow| allow.contains("GET")),
+        "{told:?}"
+    );
     told.fails(405, "admin.method");
     let long = "x".repeat(300 * 1024);
-    daemon.post("pause", &json!({ "why": long })).fails(413, "admin.too_large");
-    daemon.post("pause", &json!({"why": ""})).fails(400, "admin.body");
-    daemon.post("pause", &json!({"why": "x", "sink": "log"})).fails(400, "admin.body");
+    daemon
+        .post("pause", &json!({ "why": long }))
+        .fails(413, "admin.too_large");
+    daemon
+        .post("pause", &json!({"why": ""}))
+        .fails(400, "admin.body");
+    daemon
+        .post("pause", &json!({"why": "x", "sink": "log"}))
+        .fails(400, "admin.body");
     daemon.get("events?colour=red").fails(400, "admin.query");
-    daemon.get("events?limit=1&limit=2").fails(400, "admin.query");
+    daemon
+        .get("events?limit=1&limit=2")
+        .fails(400, "admin.query");
     daemon.get("events?limit=0").fails(400, "admin.query");
     daemon.get("events?cursor=here").fails(400, "admin.query");
     daemon.get("events/7").fails(400, "admin.query");

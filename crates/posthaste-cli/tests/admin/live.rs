@@ -20,7 +20,11 @@ impl Frames {
     }
 
     fn next(&mut self) -> Option<Value> {
-        let line = self.0.by_ref().map_while(Result::ok).find(|line| line.starts_with("data: "))?;
+        let line = self
+            .0
+            .by_ref()
+            .map_while(Result::ok)
+            .find(|line| line.starts_with("data: "))?;
         Some(serde_json::from_str(&line["data: ".len()..]).unwrap())
     }
 }
@@ -29,7 +33,9 @@ impl Frames {
 fn every_second_is_told_to_everybody_who_watches() {
     let scene = Scene::sqlite();
     let mut daemon = scene.run();
-    let mut watching: Vec<Frames> = (0..3).map(|_| Frames::of(&daemon, &scene.tokens[0])).collect();
+    let mut watching: Vec<Frames> = (0..3)
+        .map(|_| Frames::of(&daemon, &scene.tokens[0]))
+        .collect();
     scene.enqueue("shop.order.placed.v1", "{}", 5);
     let mut seen = Vec::new();
     for frames in &mut watching {
@@ -46,7 +52,10 @@ fn every_second_is_told_to_everybody_who_watches() {
         times.dedup();
         seen.push(times);
     }
-    assert!(seen.iter().all(|times| times.contains(seen[0].last().unwrap()) || times.len() >= 3));
+    assert!(
+        seen.iter()
+            .all(|times| times.contains(seen[0].last().unwrap()) || times.len() >= 3)
+    );
     // Nobody who watches keeps the daemon from ending.
     daemon.signal("-TERM");
     assert_eq!(daemon.ended(), 0);

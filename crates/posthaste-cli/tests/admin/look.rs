@@ -37,13 +37,27 @@ fn the_overview_tells_how_everything_stands(scene: &Scene) {
     assert_eq!(outbox["name"], scene.table.as_str());
     assert_eq!(outbox["connected"], true);
     assert_eq!(outbox["destinations"][0]["circuit"], "closed");
-    assert!(outbox["latency"]["p50"].as_f64().is_some_and(|seconds| seconds > 0.0));
-    assert_eq!(overview["health"], "ok", "{:#}", daemon.get("/healthz").json());
+    assert!(
+        outbox["latency"]["p50"]
+            .as_f64()
+            .is_some_and(|seconds| seconds > 0.0)
+    );
+    assert_eq!(
+        overview["health"],
+        "ok",
+        "{:#}",
+        daemon.get("/healthz").json()
+    );
     assert_eq!(overview["caller"]["role"], "operator");
-    let one = daemon.get(&format!("/api/v1/outboxes/{}", scene.table)).done();
+    let one = daemon
+        .get(&format!("/api/v1/outboxes/{}", scene.table))
+        .done();
     fits(&daemon, "Outbox", &one);
-    assert_eq!(one["routes"], json!([{"topic": "*", "namespace": null, "tenant": null,
-        "aggregate_type": null, "destination": "log"}]));
+    assert_eq!(
+        one["routes"],
+        json!([{"topic": "*", "namespace": null, "tenant": null,
+        "aggregate_type": null, "destination": "log"}])
+    );
     eventually("a series", || {
         let series = daemon.get("series").done();
         fits(&daemon, "Series", &series);
@@ -61,7 +75,11 @@ fn read_all(daemon: &Daemon, query: &str, mut between: impl FnMut()) -> Vec<Stri
         let page = daemon.get(&format!("events?limit=10&{query}{from}")).done();
         fits(daemon, "Events", &page);
         let events = page["events"].as_array().unwrap();
-        ids.extend(events.iter().map(|it| it["id"].as_str().unwrap().to_owned()));
+        ids.extend(
+            events
+                .iter()
+                .map(|it| it["id"].as_str().unwrap().to_owned()),
+        );
         next = page["next"].as_str().map(str::to_owned);
         if next.is_none() {
             return ids;
@@ -110,14 +128,21 @@ fn an_event_tells_every_attempt_with_its_error_and_its_destination(scene: &Scene
     assert_eq!(attempts.len(), 3, "{story:#}");
     for (place, attempt) in attempts.iter().enumerate() {
         assert_eq!(attempt["number"], place + 1);
-        assert!(attempt["error"].as_str().unwrap().contains("500"), "{attempt}");
+        assert!(
+            attempt["error"].as_str().unwrap().contains("500"),
+            "{attempt}"
+        );
         assert_eq!(attempt["destination"], "hook");
     }
     let content = daemon.get(&format!("events/{id}/content")).done();
     fits(&daemon, "Content", &content);
     let other = uuid::Uuid::new_v4();
-    daemon.get(&format!("events/{other}")).fails(404, "admin.no_event");
-    daemon.get(&format!("events/{other}/content")).fails(404, "admin.no_event");
+    daemon
+        .get(&format!("events/{other}"))
+        .fails(404, "admin.no_event");
+    daemon
+        .get(&format!("events/{other}/content"))
+        .fails(404, "admin.no_event");
 }
 
 fn the_dead_are_told_by_the_kind_of_their_error(scene: &Scene) {
@@ -130,9 +155,14 @@ fn the_dead_are_told_by_the_kind_of_their_error(scene: &Scene) {
     fits(&daemon, "Groups", &groups);
     let groups = groups["groups"].as_array().unwrap();
     assert_eq!(groups.len(), 1, "{groups:?}");
-    assert_eq!((&groups[0]["count"], &groups[0]["reason"]), (&json!(6), &json!("rejected")));
+    assert_eq!(
+        (&groups[0]["count"], &groups[0]["reason"]),
+        (&json!(6), &json!("rejected"))
+    );
     let print = groups[0]["fingerprint"].as_str().unwrap();
-    let page = daemon.get(&format!("events?status=dead&fingerprint={print}")).done();
+    let page = daemon
+        .get(&format!("events?status=dead&fingerprint={print}"))
+        .done();
     assert_eq!(page["events"].as_array().unwrap().len(), 6);
     fits(&daemon, "Blocked", &daemon.get("blocked").done());
 }
@@ -143,7 +173,9 @@ fn relays_destinations_and_the_database_are_told(scene: &Scene) {
         let relays = daemon.get("relays").done();
         fits(&daemon, "Relays", &relays);
         let relays = relays["relays"].as_array().unwrap().clone();
-        relays.iter().any(|relay| relay["this"] == true && relay["alive"] == true)
+        relays
+            .iter()
+            .any(|relay| relay["this"] == true && relay["alive"] == true)
     });
     eventually("its destination is known", || {
         let told = daemon.get("destinations").done();

@@ -22,7 +22,9 @@ fn queries() -> Vec<(String, String)> {
         let title = panel["title"].as_str().unwrap();
         for target in panel["targets"].as_array().unwrap() {
             let query = target["expr"].as_str().unwrap();
-            let query = query.replace("$__rate_interval", "10s").replace("$table", ".*");
+            let query = query
+                .replace("$__rate_interval", "10s")
+                .replace("$table", ".*");
             queries.push((title.to_owned(), query));
         }
     }
@@ -32,10 +34,14 @@ fn queries() -> Vec<(String, String)> {
 /// Every metric of ours that a text names.
 fn named(text: &str) -> Vec<String> {
     let word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
-    let words = text.split(|c| !word(c)).filter(|it| it.starts_with("outbox_"));
+    let words = text
+        .split(|c| !word(c))
+        .filter(|it| it.starts_with("outbox_"));
     words
         .map(|name| {
-            let base = ["_bucket", "_sum", "_count"].iter().find_map(|end| name.strip_suffix(end));
+            let base = ["_bucket", "_sum", "_count"]
+                .iter()
+                .find_map(|end| name.strip_suffix(end));
             base.unwrap_or(name).to_owned()
         })
         .collect()
@@ -49,12 +55,21 @@ fn encoded(text: &str) -> String {
 #[test]
 fn a_real_prometheus_evaluates_every_rule_and_every_panel() {
     let rules = ops("prometheus-rules.yaml");
-    for name in named(&rules).into_iter().chain(queries().iter().flat_map(|it| named(&it.1))) {
-        assert!(METRICS.iter().any(|metric| metric.name == name), "there is no {name}");
+    for name in named(&rules)
+        .into_iter()
+        .chain(queries().iter().flat_map(|it| named(&it.1)))
+    {
+        assert!(
+            METRICS.iter().any(|metric| metric.name == name),
+            "there is no {name}"
+        );
     }
     let scene = Scene::sqlite();
     let refusing = Refusing::start("HTTP/1.1 400 No\r\nContent-Length: 0\r\n\r\n");
-    let sinks = format!("{}\n[sink.log]\ntype = \"stdout\"\n", webhook(&refusing.url()));
+    let sinks = format!(
+        "{}\n[sink.log]\ntype = \"stdout\"\n",
+        webhook(&refusing.url())
+    );
     let routes = "relay.stats_interval = \"500ms\"\nclean.interval = \"500ms\"\n\
                   [[outbox.route]]\ntopic = \"*.bad.*\"\nsink = \"hook\"\n\
                   [[outbox.route]]\ntopic = \"*\"\nsink = \"log\"";
@@ -62,7 +77,8 @@ fn a_real_prometheus_evaluates_every_rule_and_every_panel() {
     let daemon = scene.run();
     let fast = rules.replace("interval: 30s", "interval: 1s");
     let prometheus = Prometheus::start(&daemon.address, &scene.tokens[0], &fast).unwrap();
-    let ask = |path: &str| -> Value { serde_json::from_str(&prometheus.get(path).unwrap()).unwrap() };
+    let ask =
+        |path: &str| -> Value { serde_json::from_str(&prometheus.get(path).unwrap()).unwrap() };
     let query = |query: &str| ask(&format!("/api/v1/query?query={}", encoded(query)));
     eventually("it is scraped", || {
         query("up")["data"]["result"][0]["value"][1] == "1"
@@ -87,12 +103,18 @@ fn a_real_prometheus_evaluates_every_rule_and_every_panel() {
     // Nothing was enqueued by the daemon itself, and its database did not fail.
     for title in &empty {
         let may = ["Events a second", "Database errors"];
-        assert!(may.contains(&title.as_str()), "{title} shows nothing: {empty:?}");
+        assert!(
+            may.contains(&title.as_str()),
+            "{title} shows nothing: {empty:?}"
+        );
     }
     eventually("every rule was evaluated", || {
         let told = ask("/api/v1/rules");
         let groups = told["data"]["groups"].as_array().unwrap();
-        let rules: Vec<&Value> = groups.iter().flat_map(|it| it["rules"].as_array().unwrap()).collect();
+        let rules: Vec<&Value> = groups
+            .iter()
+            .flat_map(|it| it["rules"].as_array().unwrap())
+            .collect();
         assert_eq!(rules.len(), 14, "{told}");
         for rule in &rules {
             assert_ne!(rule["health"], "err", "{rule}");

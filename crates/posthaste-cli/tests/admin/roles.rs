@@ -49,16 +49,25 @@ fn every_route_lets_in_those_with_its_role_and_nobody_else(scene: &Scene) {
         };
         let nobody = ask().send();
         match path.as_str() {
-            "/" => assert_eq!((nobody.status, nobody.header("location")), (303, Some("/login"))),
+            "/" => assert_eq!(
+                (nobody.status, nobody.header("location")),
+                (303, Some("/login"))
+            ),
             _ => nobody.fails(401, "admin.unauthenticated"),
         }
         let stranger = ask().by("phst_nobody").send();
-        assert!([401, 303].contains(&stranger.status), "{name}: {stranger:?}");
+        assert!(
+            [401, 303].contains(&stranger.status),
+            "{name}: {stranger:?}"
+        );
         for (place, role) in ROLES.iter().enumerate() {
             let told = ask().by(&scene.tokens[place]).send();
             let may = place >= ROLES.iter().position(|it| *it == needed).unwrap();
             match may {
-                true => assert!(![401, 403].contains(&told.status), "{name} as {role}: {told:?}"),
+                true => assert!(
+                    ![401, 403].contains(&told.status),
+                    "{name} as {role}: {told:?}"
+                ),
                 false => told.fails(403, "admin.forbidden"),
             }
         }
@@ -71,18 +80,39 @@ fn payloads_and_headers_are_for_those_who_may_read_them() {
     let scene = Scene::sqlite();
     let secret = "4111-1111";
     let payload = format!(r#"{{"card": "{secret}"}}"#);
-    scene.posthaste(&["enqueue", "shop.order.placed.v1", &payload, "--header", &format!("card={secret}")]);
+    scene.posthaste(&[
+        "enqueue",
+        "shop.order.placed.v1",
+        &payload,
+        "--header",
+        &format!("card={secret}"),
+    ]);
     let daemon = scene.run();
     daemon.has(1, "delivered");
     let page = daemon.get("events").done();
     let id = page["events"][0]["id"].as_str().unwrap();
     let content = daemon.path(&format!("events/{id}/content"));
     let least = &scene.tokens[0];
-    daemon.ask("GET", &content).by(least).send().fails(403, "admin.forbidden");
-    let told = daemon.ask("GET", &content).by(&scene.tokens[1]).send().done();
+    daemon
+        .ask("GET", &content)
+        .by(least)
+        .send()
+        .fails(403, "admin.forbidden");
+    let told = daemon
+        .ask("GET", &content)
+        .by(&scene.tokens[1])
+        .send()
+        .done();
     assert_eq!(told["payload"].as_str().unwrap(), payload);
     assert_eq!(told["encoding"], "utf-8");
-    for path in ["events", &format!("events/{id}"), "groups", "audit", "/api/v1/overview", "/metrics"] {
+    for path in [
+        "events",
+        &format!("events/{id}"),
+        "groups",
+        "audit",
+        "/api/v1/overview",
+        "/metrics",
+    ] {
         let told = daemon.ask("GET", &daemon.path(path)).by(least).send();
         assert_eq!(told.status, 200, "{path}");
         assert!(!told.body.contains(secret), "{path}: {told:?}");

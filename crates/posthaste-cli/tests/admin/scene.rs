@@ -1,10 +1,10 @@
 //! A daemon that answers operators, with a token for each role, on either database.
 
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use std::io::{BufRead, BufReader};
 
 use posthaste_testkit::server;
 use serde_json::Value;
@@ -62,7 +62,10 @@ impl Scene {
     }
 
     pub(crate) fn sqlite() -> Self {
-        Self::new("sqlite:shop.db".to_owned(), "public.orders_outbox".to_owned())
+        Self::new(
+            "sqlite:shop.db".to_owned(),
+            "public.orders_outbox".to_owned(),
+        )
     }
 
     fn new(url: String, table: String) -> Self {
@@ -76,7 +79,9 @@ impl Scene {
         for role in ROLES {
             let made = scene.posthaste(&["token", "create", role, "--role", role, "--json"]);
             let made: Value = serde_json::from_str(&made).unwrap();
-            scene.tokens.push(made["token"].as_str().unwrap().to_owned());
+            scene
+                .tokens
+                .push(made["token"].as_str().unwrap().to_owned());
             lines.push_str(made["line"].as_str().unwrap());
             lines.push('\n');
         }
@@ -163,7 +168,12 @@ impl Daemon {
         };
         let said = daemon.says("answering operators");
         let url = said.split("url=").nth(1).unwrap().trim_matches('"');
-        daemon.address = url.split("://").nth(1).unwrap().trim_matches('"').to_owned();
+        daemon.address = url
+            .split("://")
+            .nth(1)
+            .unwrap()
+            .trim_matches('"')
+            .to_owned();
         daemon
     }
 
@@ -175,11 +185,21 @@ impl Daemon {
     pub(crate) fn says(&self, text: &str) -> String {
         let started = Instant::now();
         loop {
-            let line = self.log.lock().unwrap().iter().find(|it| it.contains(text)).cloned();
+            let line = self
+                .log
+                .lock()
+                .unwrap()
+                .iter()
+                .find(|it| it.contains(text))
+                .cloned();
             if let Some(line) = line {
                 return line;
             }
-            assert!(started.elapsed() < PATIENCE, "it does not say {text}:\n{}", self.log());
+            assert!(
+                started.elapsed() < PATIENCE,
+                "it does not say {text}:\n{}",
+                self.log()
+            );
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -211,7 +231,9 @@ impl Daemon {
     /// Waits until so many events have this status.
     pub(crate) fn has(&self, count: usize, status: &str) {
         eventually(&format!("{count} {status}"), || {
-            let page = self.get(&format!("events?status={status}&limit=500")).done();
+            let page = self
+                .get(&format!("events?status={status}&limit=500"))
+                .done();
             page["events"].as_array().unwrap().len() == count
         });
     }

@@ -45,10 +45,15 @@ fn with_a_certificate_only_tls_is_spoken() {
     let me = daemon.ask("GET", "/api/v1/me").by(&scene.tokens[0]);
     let told = over_tls(&me, &daemon.address, &pem).done();
     assert_eq!(told["role"], "viewer-no-payload");
-    let login = daemon.ask("POST", "/login").form(&format!("token={}", scene.tokens[0]));
+    let login = daemon
+        .ask("POST", "/login")
+        .form(&format!("token={}", scene.tokens[0]));
     let told = over_tls(&login, &daemon.address, &pem);
     let cookie = told.header("set-cookie").unwrap();
-    assert!(cookie.starts_with("__Host-posthaste=") && cookie.contains("; Secure"), "{cookie}");
+    assert!(
+        cookie.starts_with("__Host-posthaste=") && cookie.contains("; Secure"),
+        "{cookie}"
+    );
     // Without TLS there is no answer at all.
     let mut answer = Vec::new();
     let _ = daemon.ask("GET", "/livez").begin().read_to_end(&mut answer);
@@ -61,8 +66,14 @@ fn files_that_are_no_certificate_are_refused_at_the_start() {
     std::fs::write(scene.file("cert.pem"), "nothing").unwrap();
     std::fs::write(scene.file("key.pem"), "hunter2").unwrap();
     for (admin, why) in [
-        ("cert_file = \"cert.pem\"\nkey_file = \"key.pem\"", "cert.pem cannot be used for TLS"),
-        ("cert_file = \"cert.pem\"", "cert_file is given, and key_file is not"),
+        (
+            "cert_file = \"cert.pem\"\nkey_file = \"key.pem\"",
+            "cert.pem cannot be used for TLS",
+        ),
+        (
+            "cert_file = \"cert.pem\"",
+            "cert_file is given, and key_file is not",
+        ),
     ] {
         scene.configure(admin, "", STDOUT);
         let output = scene.command(&["run"]).output().unwrap();

@@ -17,4 +17,5 @@ mod settings;
 mod single_active;
 mod stdout;
 mod stop;
+mod view;
 mod wake;
