@@ -82,7 +82,9 @@ fn admit(desk: &Desk, request: &mut Request) -> Result<(), Box<Response>> {
         Ok(caller) => caller,
         Err(_) if route.kind == Kind::Page => return Err(Box::new(to_login())),
         Err(fault) => {
-            return Err(refuse(match patient(request) {
+            // Who says nothing guesses nothing.
+            let guess = request.headers().contains_key(header::AUTHORIZATION);
+            return Err(refuse(match !guess || patient(request) {
                 true => fault,
                 false => too_many(),
             }));

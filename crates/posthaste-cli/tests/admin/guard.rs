@@ -25,7 +25,7 @@ fn another_address_than_this_machines_needs_tokens() {
     assert!(why.contains("can be reached from other machines"), "{why}");
     assert!(why.contains("posthaste token create"), "{why}");
     configure("tokens_file = \"tokens\"");
-    let daemon = scene.run();
+    let daemon = scene.begin();
     let port = daemon.address.split(':').nth(1).unwrap();
     let ask = crate::client::Ask::new(&format!("127.0.0.1:{port}"), "GET", "/livez");
     assert_eq!(ask.send().status, 200);

@@ -99,7 +99,7 @@ fn a_daemon_without_its_database_is_live_and_not_ready() {
     let text = std::fs::read_to_string(scene.file("posthaste.toml")).unwrap();
     let nowhere = text.replace("sqlite:shop.db", "postgres://nobody@127.0.0.1:9/nothing");
     std::fs::write(scene.file("posthaste.toml"), nowhere).unwrap();
-    let daemon = scene.run();
+    let daemon = scene.begin();
     assert_eq!(daemon.ask("GET", "/livez").send().status, 200);
     let told = daemon.ask("GET", "/readyz").send();
     assert_eq!(

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use crate::scene::{Daemon, STDOUT, Scene, eventually, every_database};
+use crate::scene::{Daemon, Scene, eventually, every_database};
 use crate::shape::fits;
 
 every_database! {
@@ -186,7 +186,6 @@ fn relays_destinations_and_the_database_are_told(scene: &Scene) {
     fits(&daemon, "Database", &database);
     assert!(!database["server"].as_str().unwrap().is_empty());
     assert!(!database["findings"].as_array().unwrap().is_empty());
-    let _ = STDOUT;
 }
 
 /// Answers everything in the same way.

@@ -55,9 +55,10 @@ fn every_route_lets_in_those_with_its_role_and_nobody_else(scene: &Scene) {
             ),
             _ => nobody.fails(401, "admin.unauthenticated"),
         }
+        // After a few guesses the answer is to wait.
         let stranger = ask().by("phst_nobody").send();
         assert!(
-            [401, 303].contains(&stranger.status),
+            [401, 303, 429].contains(&stranger.status),
             "{name}: {stranger:?}"
         );
         for (place, role) in ROLES.iter().enumerate() {

@@ -128,7 +128,17 @@ impl Scene {
         self.posthaste(&["enqueue", topic, payload, "--count", &count.to_string()]);
     }
 
+    /// A daemon that has its database.
     pub(crate) fn run(&self) -> Daemon {
+        let daemon = self.begin();
+        eventually("it is ready", || {
+            daemon.ask("GET", "/readyz").send().status == 200
+        });
+        daemon
+    }
+
+    /// A daemon that may have none.
+    pub(crate) fn begin(&self) -> Daemon {
         Daemon::start(self.command(&["run"]), &self.table, &self.tokens)
     }
 }

@@ -40,7 +40,7 @@ fn with_a_certificate_only_tls_is_spoken() {
     std::fs::write(scene.file("key.pem"), certified.signing_key.serialize_pem()).unwrap();
     let tls = "cert_file = \"cert.pem\"\nkey_file = \"key.pem\"\ntokens_file = \"tokens\"";
     scene.configure(tls, "", STDOUT);
-    let daemon = scene.run();
+    let daemon = scene.begin();
     daemon.says("url=\"https://127.0.0.1:");
     let me = daemon.ask("GET", "/api/v1/me").by(&scene.tokens[0]);
     let told = over_tls(&me, &daemon.address, &pem).done();
