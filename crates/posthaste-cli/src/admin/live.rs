@@ -9,6 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
+use futures_util::future::join_all;
 use futures_util::stream;
 use http::header;
 use posthaste::StoreError;
@@ -23,6 +24,7 @@ use crate::time;
 const EVERY: Duration = Duration::from_secs(1);
 /// A database that is slow to answer is asked less often: this part of its time at most.
 const SHARE: u32 = 10;
+const LONGEST: Duration = Duration::from_secs(30);
 const PATIENCE: Duration = Duration::from_secs(5);
 /// A quarter of an hour.
 const POINTS: usize = 900;
@@ -180,19 +182,25 @@ impl Live {
     pub(super) async fn look(&self, served: &[Arc<Served>]) {
         loop {
             let started = Instant::now();
-            let mut outboxes = Vec::new();
-            for (served, track) in served.iter().zip(&self.tracks) {
-                let (stats, paused) = counted(served).await.unzip();
-                let relay = served.relay();
-                let mut track = track.lock().expect("not poisoned");
-                let now = track.note(served, stats, relay);
-                let paused = paused.unwrap_or_default();
-                outboxes.push(OutboxNow { paused, ..now });
-            }
-            self.publish(outboxes);
+            // At the same time: a database that does not answer keeps no other one waiting.
+            let counted = join_all(served.iter().map(|served| counted(served))).await;
             let took = started.elapsed();
-            let pause = EVERY.max(took * SHARE).saturating_sub(took);
-            tokio::time::sleep(pause).await;
+            let all_answered = counted.iter().all(Option::is_some);
+            let each = served.iter().zip(&self.tracks).zip(counted);
+            let outboxes = each.map(|((served, track), counted)| {
+                let (stats, paused) = counted.unzip();
+                let mut track = track.lock().expect("not poisoned");
+                let now = track.note(served, stats, served.relay());
+                let paused = paused.unwrap_or_default();
+                OutboxNow { paused, ..now }
+            });
+            self.publish(outboxes.collect());
+            let pause = match all_answered {
+                true => (took * SHARE).clamp(EVERY, LONGEST),
+                // As soon as it is back, everybody should see it.
+                false => EVERY,
+            };
+            tokio::time::sleep(pause.saturating_sub(took)).await;
         }
     }
 
