@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::command::{
-    clean, completions, config, demo, discard, doctor, enqueue, list, migrate, redeliver, run,
-    show, status, tail, token,
+    clean, completions, config, demo, discard, doctor, enqueue, list, migrate, pause, redeliver,
+    run, show, status, tail, token,
 };
 
 const EXIT_CODES: &str = "\
@@ -83,6 +83,10 @@ pub(crate) enum Command {
     Redeliver(redeliver::Redeliver),
     /// Give events up for good
     Discard(discard::Discard),
+    /// Have relays leave an outbox, or one sink of it, in peace
+    Pause(pause::Pause),
+    /// Let them go on
+    Resume(pause::Resume),
     /// Remove what is past its retention, once and now
     Clean(clean::Clean),
     /// Follow what is delivered, and what dies, as it happens

@@ -9,6 +9,7 @@ pub(crate) mod doctor;
 pub(crate) mod enqueue;
 pub(crate) mod list;
 pub(crate) mod migrate;
+pub(crate) mod pause;
 pub(crate) mod redeliver;
 pub(crate) mod run;
 pub(crate) mod show;
@@ -35,6 +36,8 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
         Command::Show(args) => wait(show::run(place, args)),
         Command::Redeliver(args) => wait(redeliver::run(place, args)),
         Command::Discard(args) => wait(discard::run(place, args)),
+        Command::Pause(args) => wait(pause::pause(place, args)),
+        Command::Resume(args) => wait(pause::resume(place, args)),
         Command::Clean(args) => wait(clean::run(place, args)),
         Command::Tail(args) => wait(tail::run(place, args)),
         Command::Enqueue(args) => wait(enqueue::run(place, args)),

@@ -1,7 +1,7 @@
 //! A destination: a sink by its name, with what it can take right now.
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicUsize, Ordering as Memory};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering as Memory};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,8 @@ const FULL: Duration = Duration::from_millis(100);
 /// Events that are put off come back one by one, this far apart: a long line of them must not
 /// keep the database busy.
 const APART: Duration = Duration::from_millis(2);
+/// How long what a paused destination would take is put off, at least, before it is looked at again.
+const PAUSED: Duration = Duration::from_secs(1);
 
 pub(crate) struct Destination {
     pub(crate) name: String,
@@ -31,6 +33,8 @@ pub(crate) struct Destination {
     topics: Mutex<HashSet<String>>,
     /// When the last event that was put off comes back.
     put_off: Mutex<Option<Instant>>,
+    /// An operator paused it.
+    paused: AtomicBool,
 }
 
 impl Destination {
@@ -45,7 +49,13 @@ impl Destination {
             in_hand: AtomicUsize::new(0),
             topics: Mutex::default(),
             put_off: Mutex::default(),
+            paused: AtomicBool::new(false),
         }
+    }
+
+    /// Pauses or resumes it. Gives back whether that is new.
+    pub(crate) fn pause(&self, paused: bool) -> bool {
+        self.paused.swap(paused, Memory::Relaxed) != paused
     }
 
     pub(crate) fn limit(&mut self, deliveries: usize) {
@@ -53,6 +63,9 @@ impl Destination {
     }
 
     pub(crate) fn admission(&self, now: Instant) -> Admission {
+        if self.paused.load(Memory::Relaxed) {
+            return Admission::Nothing(now + PAUSED);
+        }
         self.circuit().admission(now)
     }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
-use posthaste::store::{OnFailure, Ordering, Verdict};
+use posthaste::store::{OnFailure, Ordering, Tried, Verdict};
 use posthaste::{DeadReason, Event};
 use tracing::Instrument;
 
@@ -45,26 +45,26 @@ impl Chain {
         let mut halted = false;
         while let Some(link) = self.links.front() {
             let event = link.event.clone();
-            let verdict = match (link.destination, link.put_off) {
-                _ if halted => Verdict::Release,
-                (_, Some(delay)) => Verdict::Postpone { delay },
+            let (verdict, tried) = match (link.destination, link.put_off) {
+                _ if halted => (Verdict::Release, None),
+                (_, Some(delay)) => (Verdict::Postpone { delay }, None),
                 (Some(place), None) => self.engine.attempt(place, &event, claimed).await,
-                (None, None) => self.engine.dead(
-                    DeadReason::Rejected,
-                    format!("no route leads topic {} to a destination", event.topic),
-                ),
+                (None, None) => {
+                    let why = format!("no route leads topic {} to a destination", event.topic);
+                    (self.engine.dead(DeadReason::Rejected, why), None)
+                }
             };
             halted = match &verdict {
                 Verdict::Delivered { .. } => false,
                 Verdict::Dead { .. } => !goes_on_without,
                 Verdict::Retry { .. } | Verdict::Postpone { .. } | Verdict::Release => true,
             };
-            self.done(verdict);
+            self.done(verdict, tried);
         }
     }
 
     /// Takes the first event off the chain, with its verdict.
-    fn done(&mut self, verdict: Verdict) {
+    fn done(&mut self, verdict: Verdict, tried: Option<Tried>) {
         let Some(link) = self.links.pop_front() else {
             return;
         };
@@ -72,7 +72,11 @@ impl Chain {
             self.engine.destinations[place].done();
         }
         let event = link.event;
-        self.engine.settling.done(Done { event, verdict });
+        self.engine.settling.done(Done {
+            event,
+            verdict,
+            tried,
+        });
     }
 }
 
@@ -82,10 +86,10 @@ impl Drop for Chain {
     fn drop(&mut self) {
         if let Some(event) = self.links.front().map(|link| link.event.clone()) {
             let broken = Outcome::Retry("the relay failed while it delivered this".to_owned());
-            self.done(self.engine.verdict(&event, broken));
+            self.done(self.engine.verdict(&event, broken), None);
         }
         while !self.links.is_empty() {
-            self.done(Verdict::Release);
+            self.done(Verdict::Release, None);
         }
     }
 }
@@ -138,13 +142,18 @@ impl Engine {
     }
 
     /// One delivery, from waiting for a slot to its verdict.
-    async fn attempt(&self, place: usize, event: &Arc<Event>, claimed: Instant) -> Verdict {
+    async fn attempt(
+        &self,
+        place: usize,
+        event: &Arc<Event>,
+        claimed: Instant,
+    ) -> (Verdict, Option<Tried>) {
         let destination = &self.destinations[place];
         let _slot = match destination.slots.try_acquire() {
             Ok(slot) => slot,
             Err(_) => tokio::select! {
                 slot = destination.slots.acquire() => slot.expect("never closed"),
-                () = self.stopping() => return Verdict::Release,
+                () = self.stopping() => return (Verdict::Release, None),
             },
         };
         let ready = !self.is_stopping()
@@ -155,12 +164,13 @@ impl Engine {
                 .may_start(&event.lease, self.settings.dispatch_timeout);
         if !ready {
             // Returned, not dropped: what was never sent should not wait for its lease.
-            return match self.routes.are_one(&event.topic) {
+            let verdict = match self.routes.are_one(&event.topic) {
                 true => Verdict::Release,
                 false => destination
                     .put_off(Instant::now(), usize::MAX)
                     .map_or(Verdict::Release, |delay| Verdict::Postpone { delay }),
             };
+            return (verdict, None);
         }
         let span = tracing::debug_span!(
             "dispatch", table = self.observer.table, topic = event.topic, id = %event.id,
@@ -169,13 +179,13 @@ impl Engine {
             traceparent = event.trace.as_ref().map(|trace| trace.traceparent.as_str()),
         );
         let started = Instant::now();
-        let outcome = self.deliver(destination, event).instrument(span).await;
+        let (outcome, timed_out) = self.deliver(destination, event).instrument(span).await;
+        let took = started.elapsed();
         let meters = self
             .observer
             .meters(&event.topic, (place, &destination.name));
         let meter = meters.of(&outcome);
         meter.total.increment(1);
-        let took = started.elapsed();
         meter.latency.record(took.as_secs_f64());
         destination.tally.tried(&outcome, took);
         self.judge_destination(destination, &outcome);
@@ -187,19 +197,27 @@ impl Engine {
         } else {
             self.log_failure(destination, event, &outcome);
         }
-        self.verdict(event, outcome)
+        // Of a first attempt that succeeds the history does not tell: the happy path pays nothing.
+        let is_told = outcome != Outcome::Delivered || event.lease.epoch > 1;
+        let tried = is_told.then(|| Tried {
+            destination: destination.name.clone(),
+            took,
+            timed_out,
+        });
+        (self.verdict(event, outcome), tried)
     }
 
-    async fn deliver(&self, destination: &Destination, event: &Arc<Event>) -> Outcome {
+    /// One call of the sink, and whether its time ran out.
+    async fn deliver(&self, destination: &Destination, event: &Arc<Event>) -> (Outcome, bool) {
         let delivery = async { destination.sink.deliver(event.clone()).await };
         let delivery = AssertUnwindSafe(delivery).catch_unwind();
         match tokio::time::timeout(self.settings.dispatch_timeout, delivery).await {
-            Ok(Ok(outcome)) => outcome,
-            Ok(Err(panic)) => Outcome::Retry(panic_text(&*panic)),
-            Err(_) => Outcome::Retry(format!(
-                "timed out after {:?}",
-                self.settings.dispatch_timeout
-            )),
+            Ok(Ok(outcome)) => (outcome, false),
+            Ok(Err(panic)) => (Outcome::Retry(panic_text(&*panic)), false),
+            Err(_) => {
+                let why = format!("timed out after {:?}", self.settings.dispatch_timeout);
+                (Outcome::Retry(why), true)
+            }
         }
     }
 

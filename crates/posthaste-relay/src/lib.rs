@@ -14,6 +14,8 @@ mod hand;
 mod metric;
 mod observe;
 mod pace;
+mod pause;
+mod redeliver;
 mod relay;
 mod retry;
 mod route;
@@ -32,6 +34,7 @@ pub use metric::{METRICS, Metric, MetricKind, describe_metrics};
 /// Which topics a route or a subscription is for.
 #[doc(inline)]
 pub use posthaste::Pattern;
+pub use redeliver::finish_job;
 pub use relay::{Relay, Waker};
 pub use retry::Retry;
 pub use route::Matcher;

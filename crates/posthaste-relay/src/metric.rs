@@ -186,6 +186,43 @@ pub const METRICS: &[Metric] = {
             "Whether this relay is an active one (1) or stands by (0)",
         ),
         metric(
+            "outbox_table_bytes",
+            Gauge,
+            TABLE,
+            "What the table of events takes without its indexes; of SQLite, the whole file",
+        ),
+        metric("outbox_index_bytes", Gauge, TABLE, "What its indexes take"),
+        metric(
+            "outbox_dead_rows",
+            Gauge,
+            TABLE,
+            "About how many dead versions of rows wait for vacuum",
+        ),
+        metric(
+            "outbox_oldest_transaction_seconds",
+            Gauge,
+            TABLE,
+            "For how long the oldest transaction has held back vacuum",
+        ),
+        metric(
+            "outbox_database_connections",
+            Gauge,
+            TABLE,
+            "Connections that the server has",
+        ),
+        metric(
+            "outbox_database_connection_limit",
+            Gauge,
+            TABLE,
+            "As many as it allows",
+        ),
+        metric(
+            "outbox_paused",
+            Gauge,
+            DESTINATION,
+            "Whether an operator paused a destination, or the outbox if it names none (1), or not (0)",
+        ),
+        metric(
             "outbox_circuit_open",
             Gauge,
             DESTINATION,

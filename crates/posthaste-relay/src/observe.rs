@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use metrics::{Counter, Histogram, counter, histogram};
 use posthaste::Event;
-use posthaste::store::Stats;
+use posthaste::store::{Health, Stats};
 
 use crate::sink::Outcome;
 
@@ -152,8 +152,10 @@ impl Observer {
         ] {
             self.count(name, 0);
         }
+        self.paused("", false);
         for destination in destinations {
             self.circuit(destination, false);
+            self.paused(destination, false);
         }
         self.gauge("outbox_relay_leader", if leads { 1.0 } else { 0.0 });
     }
@@ -169,6 +171,36 @@ impl Observer {
             "outbox_circuit_open", "table" => self.table.clone(), "destination" => destination.to_owned()
         )
         .set(if open { 1.0 } else { 0.0 });
+    }
+
+    /// Without a destination, it is the outbox that is paused.
+    pub(crate) fn paused(&self, destination: &str, paused: bool) {
+        metrics::gauge!(
+            "outbox_paused", "table" => self.table.clone(), "destination" => destination.to_owned()
+        )
+        .set(if paused { 1.0 } else { 0.0 });
+    }
+
+    /// What is known of how the database copes.
+    pub(crate) fn health(&self, health: &Health) {
+        let known = [
+            (
+                "outbox_table_bytes",
+                health.table_bytes.or(health.file_bytes),
+            ),
+            ("outbox_index_bytes", health.index_bytes),
+            ("outbox_dead_rows", health.dead_rows),
+            ("outbox_database_connections", health.connections),
+            ("outbox_database_connection_limit", health.connection_limit),
+        ];
+        for (name, number) in known {
+            if let Some(number) = number {
+                self.gauge(name, number as f64);
+            }
+        }
+        let holder = health.oldest_transaction.as_ref();
+        let age = holder.map_or(0.0, |holder| holder.age.as_secs_f64());
+        self.gauge("outbox_oldest_transaction_seconds", age);
     }
 
     pub(crate) fn stats(&self, stats: &Stats) {

@@ -18,6 +18,7 @@ use crate::destination::Destination;
 use crate::hand::Hand;
 use crate::observe::{Observer, presentable};
 use crate::pace::Pace;
+use crate::pause::Pausing;
 use crate::route::Routes;
 use crate::settings::{Builder, Mode, Settings};
 use crate::settle::Settling;
@@ -71,6 +72,7 @@ pub(crate) struct Engine {
     take_over: AtomicBool,
     /// Whether it is an active relay.
     pub(crate) leading: AtomicBool,
+    pub(crate) pausing: Pausing,
     stop: watch::Receiver<bool>,
 }
 
@@ -106,6 +108,7 @@ impl Relay {
                 wake: Arc::new(Notify::new()),
                 take_over: AtomicBool::new(false),
                 leading: AtomicBool::new(leading),
+                pausing: Pausing::default(),
                 stop: stopped,
             }),
             verdicts,
@@ -147,6 +150,7 @@ impl Relay {
         let mut claiming = JoinSet::new();
         if engine.settings.deliver {
             parts.spawn(engine.clone().watch());
+            parts.spawn(engine.clone().redeliver());
             claiming.spawn(engine.clone().claim());
         }
         let mut until = std::pin::pin!(until);
@@ -185,6 +189,12 @@ impl Engine {
     async fn claim(self: Arc<Self>) {
         let by_key = self.settings.ordering != Ordering::None;
         let mut pace = Pace::new(self.settings.poll_interval, by_key);
+        // Nothing is claimed before it is known what is paused.
+        while !self.obey_pauses().await {
+            if self.rest(WATCH).await {
+                return;
+            }
+        }
         while !self.is_stopping() {
             if self.settings.mode == Mode::SingleActive && !self.leads().await {
                 pace.stand_by();
@@ -215,6 +225,9 @@ impl Engine {
 
     /// Claims once for every destination that takes events. Gives back whether there is more.
     async fn claim_once(self: &Arc<Self>, pace: &mut Pace) -> Result<bool, StoreError> {
+        if self.pausing.is_on() {
+            return Ok(false);
+        }
         let (in_hand, bytes) = self.hand.load();
         let share = self.share();
         let room = self
@@ -417,10 +430,11 @@ impl Engine {
         }
     }
 
-    /// Looks for relays that are gone.
+    /// Looks for relays that are gone, and for what is paused.
     async fn watch(self: Arc<Self>) {
         loop {
-            match self.store.take_over().await {
+            let (gone, _) = tokio::join!(self.store.take_over(), self.obey_pauses());
+            match gone {
                 Ok(0) => {}
                 Ok(gone) => {
                     tracing::warn!(
@@ -447,6 +461,10 @@ impl Engine {
             match self.store.stats().await {
                 Ok(stats) => self.observer.stats(&stats),
                 Err(error) => self.log_store("stats", &error),
+            }
+            match self.store.health().await {
+                Ok(health) => self.observer.health(&health),
+                Err(error) => self.log_store("health", &error),
             }
             if self.rest(self.settings.stats_interval).await {
                 return;

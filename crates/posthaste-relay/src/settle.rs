@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use posthaste::store::{Settlement, Verdict};
+use posthaste::store::{Settlement, Tried, Verdict};
 use posthaste::{Event, Lease, StoreError};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tracing::Instrument;
@@ -23,6 +23,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 pub(crate) struct Done {
     pub(crate) event: Arc<Event>,
     pub(crate) verdict: Verdict,
+    /// How it was tried, if the history is to tell.
+    pub(crate) tried: Option<Tried>,
 }
 
 /// Where verdicts go. Not bounded here: what is in hand is.
@@ -64,7 +66,7 @@ impl Engine {
             .iter()
             .map(|done| Settlement {
                 lease: done.event.lease,
-                tried: None,
+                tried: done.tried.clone(),
                 verdict: done.verdict.clone(),
             })
             .collect();

@@ -113,7 +113,8 @@ fn standing(destination: &Destination) -> DestinationStanding {
     topics.sort();
     DestinationStanding {
         name: destination.name.clone(),
-        circuit: match destination.admission(now) {
+        // Whatever an operator says: a pause is no outage.
+        circuit: match destination.circuit().admission(now) {
             Admission::Freely => CircuitState::Closed,
             Admission::AtMost(window) => CircuitState::Ramping(window),
             Admission::Nothing(until) => CircuitState::Open(until - now),

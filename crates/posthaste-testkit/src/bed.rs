@@ -14,6 +14,20 @@ pub use memory::InMemory;
 pub use postgres::OnPostgres;
 pub use sqlite::OnSqlite;
 
+/// The tables of an outbox with their columns that are times.
+const TIMES: [(&str, &str); 4] = [
+    (
+        "{outbox}",
+        "next_attempt_at created_at updated_at delivered_at dead_at lease_until",
+    ),
+    ("{outbox:attempts}", "claimed_at ended_at"),
+    ("{outbox:pauses}", "at"),
+    (
+        "{outbox:jobs}",
+        "created_at updated_at ended_at spent_at cursor_at",
+    ),
+];
+
 /// One outbox that nobody else uses. A further store implements this, and passes its
 /// constructor to [`conformance!`](crate::conformance!).
 #[async_trait]

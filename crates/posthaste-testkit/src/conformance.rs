@@ -9,19 +9,25 @@
 )]
 
 pub mod act;
+pub mod browse;
 pub mod claim;
 pub mod clean;
 pub mod enqueue;
 pub mod filter;
+pub mod group;
+pub mod history;
 pub mod inspect;
+pub mod job;
 pub mod letters;
 pub mod order;
+pub mod pause;
 pub mod settle;
 pub mod takeover;
+pub mod watch;
 
 use std::time::{Duration, Instant};
 
-use posthaste::store::{Claim, Filter, OnFailure, Ordering, Reach, Settlement, Verdict};
+use posthaste::store::{Act, Claim, Filter, OnFailure, Ordering, Reach, Settlement, Verdict};
 use posthaste::{DeadReason, Event, Message, Receipt, Record, Store};
 use uuid::Uuid;
 
@@ -154,6 +160,52 @@ macro_rules! conformance {
                 a_lost_lease_makes_no_letter
                 an_event_that_dies_again_makes_another_letter
             }
+            browse {
+                pages_come_newest_or_oldest_first_without_gaps_and_repeats
+                a_page_keeps_to_its_filter
+                a_page_that_finds_little_says_where_to_go_on
+            }
+            history {
+                a_first_success_is_told_by_the_event_alone
+                failures_and_the_success_after_them_are_told_in_order
+                a_timeout_and_a_rejection_are_told_apart
+                an_attempt_under_way_is_told
+                a_crashed_attempt_is_told
+                what_was_released_or_postponed_was_no_attempt
+                attempts_go_on_after_a_redelivery
+                the_newest_attempts_are_kept
+                history_goes_with_its_event
+                a_lost_lease_leaves_no_history
+            }
+            group {
+                dead_events_are_grouped_by_kind_of_error_and_reason
+                groups_keep_to_their_filter
+                a_group_can_be_listed_counted_and_redelivered
+            }
+            pause {
+                an_outbox_and_its_destinations_are_paused_and_resumed
+                a_pause_is_kept_as_it_was_made
+                pauses_are_written_down
+            }
+            job {
+                a_job_redelivers_what_its_filter_means_step_by_step
+                a_job_keeps_to_its_rate
+                a_job_can_be_paused_resumed_and_cancelled
+                what_died_after_a_job_began_is_none_of_its_own
+                a_job_sends_delivered_events_again_once
+                two_that_advance_a_job_redeliver_nothing_twice
+                a_job_of_what_cannot_be_redelivered_is_refused
+                redelivered_events_say_how_often
+            }
+            watch {
+                relays_are_told_with_their_leases
+                a_relay_that_is_gone_is_told_as_such
+                the_leader_is_told
+                keys_whose_head_is_dead_or_waits_are_told
+                a_discarded_head_blocks_nobody
+                health_tells_what_the_database_is
+                stats_tell_how_much_was_enqueued
+            }
             inspect {
                 stats_count_events_by_status
                 stats_tell_for_how_long_the_oldest_event_has_been_due
@@ -261,6 +313,23 @@ async fn reject(store: &impl Store, event: &Event) {
     .await;
 }
 
+/// Makes one event die of this.
+async fn die(store: &impl Store, event: &Event, reason: DeadReason, error: &str) {
+    let verdict = Verdict::Dead {
+        reason,
+        error: error.to_owned(),
+        letter: None,
+    };
+    settle(store, event, verdict).await;
+}
+
+fn ann() -> Act {
+    Act {
+        actor: "ann".to_owned(),
+        why: "the warehouse is back".to_owned(),
+    }
+}
+
 async fn record(store: &impl Store, id: Uuid) -> Record {
     store.show(id).await.expect("a look").expect("an event")
 }
@@ -322,15 +391,21 @@ mod tests {
         let listed = include_str!("conformance.rs");
         for theme in [
             include_str!("conformance/act.rs"),
+            include_str!("conformance/browse.rs"),
             include_str!("conformance/claim.rs"),
             include_str!("conformance/clean.rs"),
             include_str!("conformance/enqueue.rs"),
             include_str!("conformance/filter.rs"),
+            include_str!("conformance/group.rs"),
+            include_str!("conformance/history.rs"),
             include_str!("conformance/inspect.rs"),
+            include_str!("conformance/job.rs"),
             include_str!("conformance/letters.rs"),
             include_str!("conformance/order.rs"),
+            include_str!("conformance/pause.rs"),
             include_str!("conformance/settle.rs"),
             include_str!("conformance/takeover.rs"),
+            include_str!("conformance/watch.rs"),
         ] {
             for line in theme.lines() {
                 let Some(rest) = line.strip_prefix("pub async fn ") else {

@@ -60,11 +60,11 @@ impl Fresh {
     }
 
     /// Fills the table into a statement of a test: `{outbox}`, and what belongs to it:
-    /// `{outbox:relay}`, `{outbox:audit}`, `{outbox:archive}`.
+    /// `{outbox:relay}`, `{outbox:audit}` and so on.
     pub fn sql(&self, sql: &str) -> String {
         let (schema, name) = (self.table.schema(), self.table.name());
         let mut sql = sql.replace("{outbox}", &format!("\"{schema}\".\"{name}\""));
-        for part in ["relay", "audit", "archive"] {
+        for part in ["relay", "audit", "archive", "attempts", "pauses", "jobs"] {
             let full = format!("\"{schema}\".\"{name}_{part}\"");
             sql = sql.replace(&format!("{{outbox:{part}}}"), &full);
         }

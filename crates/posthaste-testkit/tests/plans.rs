@@ -73,11 +73,34 @@ async fn settlements(fresh: &Fresh) -> Vec<(&'static str, Plan)> {
     let all = |value: &str| array(std::iter::repeat_n(value, BATCH));
     let leases = format!("{}, {ids}, {}", all(&OWNER.to_string()), all("1"));
     let ends = |verdict, reason, letter| {
-        let values = [verdict, "60", reason, "no answer", letter].map(all);
-        format!("{leases}, {}", values.join(", "))
+        let values = [
+            verdict,
+            "60",
+            reason,
+            "no answer",
+            letter,
+            "a kind",
+            "failed",
+            "0.1",
+            "there",
+        ];
+        format!("{leases}, {}, 'here (1)'", values.map(all).join(", "))
     };
     vec![
         ("deliver", session.explain(sql!("deliver"), &leases).await),
+        (
+            "deliver_again",
+            session
+                .explain(
+                    sql!("deliver_again"),
+                    &format!("{leases}, {}, {}, 'here (1)'", all("0.1"), all("there")),
+                )
+                .await,
+        ),
+        (
+            "deliver_delete_again",
+            session.explain(sql!("deliver_delete_again"), &leases).await,
+        ),
         (
             "deliver_delete",
             session.explain(sql!("deliver_delete"), &leases).await,
@@ -234,7 +257,7 @@ async fn looks(fresh: &Fresh) -> Vec<(&'static str, &'static str, Plan)> {
     let only = |status: &str| {
         format!(
             "null, null, null, '{{{status}}}', null, null, {}",
-            ["null"; 9].join(", ")
+            ["null"; 10].join(", ")
         )
     };
     let list = async |status| {
@@ -265,7 +288,85 @@ async fn looks(fresh: &Fresh) -> Vec<(&'static str, &'static str, Plan)> {
             "delivered, dead",
             session.explain(sql!("latest"), "100").await,
         ),
+        (
+            "groups",
+            "dead, dead",
+            session
+                .explain(sql!("groups"), &format!("{}, 100, 10", only("dead")))
+                .await,
+        ),
     ]
+}
+
+/// What a dashboard asks for again and again, of events of any status and of none in particular.
+async fn glances(fresh: &Fresh) -> Vec<(&'static str, Plan)> {
+    let session = Session::new(fresh, sql!("session_operate")).await;
+    let any = ["null"; 16].join(", ");
+    let sparse = format!("null, '{{nothing}}', {}", ["null"; 14].join(", "));
+    let newest = async |filter: &str| {
+        let values = format!("{filter}, 50, 'infinity', 0, 10000");
+        session.explain(sql!("browse_newest"), &values).await
+    };
+    let oldest = format!("{any}, 50, '-infinity', 0, 10000");
+    let later = format!("{any}, 50, now() - interval '3 days', 0, 10000");
+    let names = "'outbox', 'outbox_due', 'outbox_dead'";
+    vec![
+        ("the first page", newest(&any).await),
+        ("a page of what is rare", newest(&sparse).await),
+        (
+            "the oldest",
+            session.explain(sql!("browse_oldest"), &oldest).await,
+        ),
+        (
+            "a page further on",
+            session.explain(sql!("browse_newest"), &later).await,
+        ),
+        (
+            "where a page ended",
+            session
+                .explain(sql!("reach_newest"), "10000, null, 'infinity', 0")
+                .await,
+        ),
+        (
+            "stats",
+            session
+                .explain(sql!("stats"), &format!("50000, {names}"))
+                .await,
+        ),
+        ("relays", session.explain(sql!("relays"), "1, 50000").await),
+        (
+            "blocked keys",
+            session.explain(sql!("blocked"), "50, 5000, 10000").await,
+        ),
+    ]
+}
+
+// B16, F7: whatever the size of the outbox, and however much waits.
+#[tokio::test]
+async fn what_a_dashboard_asks_for_is_bounded() {
+    let fresh = Fresh::new().await;
+    fill(&fresh).await;
+    let analyze = fresh.sql("vacuum analyze {outbox}");
+    fresh
+        .client
+        .batch_execute(&analyze)
+        .await
+        .expect("statistics");
+    for (name, plan) in glances(&fresh).await {
+        println!(
+            "{name}: {} buffers, {:.1} ms",
+            plan.buffers, plan.milliseconds
+        );
+        plan.never_reads_the_whole_table(name);
+        let most = match name {
+            // Fifty events, and the way to them.
+            "the first page" | "the oldest" | "a page further on" => 100,
+            // What is looked at is bounded.
+            _ => 30_000,
+        };
+        assert!(plan.buffers < most, "{name} reads {} buffers", plan.buffers);
+    }
+    drop_schema(&fresh).await;
 }
 
 // K6

@@ -2,7 +2,7 @@
 //!
 //! Checked at enqueue, and again where an event leaves, as rows may come from anywhere.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 /// What AMQP allows for a name.
 const NAME_LIMIT: usize = 255;
@@ -82,6 +82,13 @@ const OURS: [&str; 9] = [
     DEAD_CREATED_AT,
 ];
 
+/// Adds to the headers of a claimed event how often it was redelivered, if it was.
+pub(crate) fn tell_redeliveries(headers: &mut BTreeMap<String, String>, redeliveries: i32) {
+    if redeliveries > 0 {
+        headers.insert(REDELIVERED.to_owned(), redeliveries.to_string());
+    }
+}
+
 /// Says which header cannot be carried as it is by every destination, and why.
 ///
 /// A name is an HTTP token of up to 255 bytes that nothing else uses, whatever the case of its
@@ -139,8 +146,6 @@ fn fits(name: &str, value: &str, is_reserved: bool) -> Result<(), &'static str> 
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
 
     fn headers(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {

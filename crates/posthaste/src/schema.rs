@@ -33,11 +33,18 @@ struct Structure {
 const MIGRATIONS_TABLE: &str = include_str!("../sql/postgres/migrations/0000_migrations.sql");
 
 const OUTBOX: Structure = Structure {
-    migrations: &[Migration {
-        version: 1,
-        name: "outbox",
-        sql: include_str!("../sql/postgres/migrations/0001_outbox.sql"),
-    }],
+    migrations: &[
+        Migration {
+            version: 1,
+            name: "outbox",
+            sql: include_str!("../sql/postgres/migrations/0001_outbox.sql"),
+        },
+        Migration {
+            version: 2,
+            name: "operate",
+            sql: include_str!("../sql/postgres/migrations/0002_operate.sql"),
+        },
+    ],
 };
 
 const INBOX: Structure = Structure {

@@ -101,10 +101,7 @@ pub trait Store: Send + Sync + 'static {
         order: Order,
         from: Option<Mark>,
         limit: u32,
-    ) -> Result<Page, StoreError> {
-        let _ = (filter, order, from, limit);
-        Err(not_yet())
-    }
+    ) -> Result<Page, StoreError>;
 
     /// Counts events. Its cost grows with those of the statuses that the filter names.
     async fn count(&self, filter: &Filter) -> Result<u64, StoreError>;
@@ -117,10 +114,7 @@ pub trait Store: Send + Sync + 'static {
 
     /// Every attempt to deliver an event, the oldest first, at most [`ATTEMPTS_KEPT`] and the one
     /// that its row tells of. Empty: none was made, or there is no such event.
-    async fn history(&self, id: Uuid) -> Result<Vec<Attempt>, StoreError> {
-        let _ = (id,);
-        Err(not_yet())
-    }
+    async fn history(&self, id: Uuid) -> Result<Vec<Attempt>, StoreError>;
 
     /// Events that were delivered or died, in the order in which they did: the first after the
     /// mark, or without a mark the latest. Those that were not kept are not among them.
@@ -130,10 +124,7 @@ pub trait Store: Send + Sync + 'static {
     async fn finished(&self, after: Option<Mark>, limit: u32) -> Result<Vec<Record>, StoreError>;
 
     /// Dead events by reason and kind of error, the largest groups first. Reads the dead only.
-    async fn groups(&self, filter: &Filter, limit: u32) -> Result<Vec<Group>, StoreError> {
-        let _ = (filter, limit);
-        Err(not_yet())
-    }
+    async fn groups(&self, filter: &Filter, limit: u32) -> Result<Vec<Group>, StoreError>;
 
     /// What operators did, the latest first: to this event, or to any.
     async fn audit(&self, event: Option<Uuid>, limit: u32) -> Result<Vec<Audit>, StoreError>;
@@ -148,40 +139,22 @@ pub trait Store: Send + Sync + 'static {
     /// Has every relay of this outbox claim nothing, or nothing for a destination, until it is
     /// resumed. Relays obey within about a second; what is under way ends. Written to the audit log.
     /// `false`: it was paused already, and stays as it was.
-    async fn pause(&self, target: &Target, act: &Act) -> Result<bool, StoreError> {
-        let _ = (target, act);
-        Err(not_yet())
-    }
+    async fn pause(&self, target: &Target, act: &Act) -> Result<bool, StoreError>;
 
     /// Ends a pause. Written to the audit log. `false`: there was none.
-    async fn resume(&self, target: &Target, act: &Act) -> Result<bool, StoreError> {
-        let _ = (target, act);
-        Err(not_yet())
-    }
+    async fn resume(&self, target: &Target, act: &Act) -> Result<bool, StoreError>;
 
     /// What is paused, the outbox first.
-    async fn pauses(&self) -> Result<Vec<Pause>, StoreError> {
-        let _ = ();
-        Err(not_yet())
-    }
+    async fn pauses(&self) -> Result<Vec<Pause>, StoreError>;
 
     /// Begins to redeliver many events, as relays go along. Written to the audit log.
-    async fn start_job(&self, redelivery: &Redelivery, act: &Act) -> Result<Job, StoreError> {
-        let _ = (redelivery, act);
-        Err(not_yet())
-    }
+    async fn start_job(&self, redelivery: &Redelivery, act: &Act) -> Result<Job, StoreError>;
 
     /// Jobs, those that are not over first, then the latest.
-    async fn jobs(&self, limit: u32) -> Result<Vec<Job>, StoreError> {
-        let _ = (limit,);
-        Err(not_yet())
-    }
+    async fn jobs(&self, limit: u32) -> Result<Vec<Job>, StoreError>;
 
     /// One job, if it is there.
-    async fn job(&self, id: Uuid) -> Result<Option<Job>, StoreError> {
-        let _ = (id,);
-        Err(not_yet())
-    }
+    async fn job(&self, id: Uuid) -> Result<Option<Job>, StoreError>;
 
     /// Pauses, resumes or cancels a job, and gives it back as it is then. A job that is over stays so.
     /// Written to the audit log, if it changed something.
@@ -190,18 +163,12 @@ pub trait Store: Send + Sync + 'static {
         id: Uuid,
         state: JobState,
         act: &Act,
-    ) -> Result<Option<Job>, StoreError> {
-        let _ = (id, state, act);
-        Err(not_yet())
-    }
+    ) -> Result<Option<Job>, StoreError>;
 
     /// Redelivers the next events of a running job, at most this many and no more than its rate allows by
     /// now, and records how far it got: all in one transaction. Gives the job back as it is then.
     /// `None`: it is not running, or another process is at it right now.
-    async fn advance(&self, id: Uuid, limit: u32) -> Result<Option<Job>, StoreError> {
-        let _ = (id, limit);
-        Err(not_yet())
-    }
+    async fn advance(&self, id: Uuid, limit: u32) -> Result<Option<Job>, StoreError>;
 
     /// Enqueues messages in a transaction of their own, all or none, for tools that have no data
     /// to commit with them. A service has: it uses [`Outbox`](crate::Outbox).
@@ -215,31 +182,18 @@ pub trait Store: Send + Sync + 'static {
     async fn note(&self, what: &'static str, act: &Act) -> Result<(), StoreError>;
 
     /// The relays that are known here, those that are there first.
-    async fn relays(&self) -> Result<Vec<RelayInfo>, StoreError> {
-        let _ = ();
-        Err(not_yet())
-    }
+    async fn relays(&self) -> Result<Vec<RelayInfo>, StoreError>;
 
     /// Ordering keys whose first event is dead (and not discarded) or waits to be tried again, while
     /// others wait behind it; those with most of them first. Of outboxes that are not delivered by
     /// key, it means nothing.
-    async fn blocked(&self, limit: u32) -> Result<Vec<BlockedKey>, StoreError> {
-        let _ = (limit,);
-        Err(not_yet())
-    }
+    async fn blocked(&self, limit: u32) -> Result<Vec<BlockedKey>, StoreError>;
 
     /// How the database copes, in numbers.
-    async fn health(&self) -> Result<Health, StoreError> {
-        let _ = ();
-        Err(not_yet())
-    }
+    async fn health(&self) -> Result<Health, StoreError>;
 
     /// Looks for what may trouble a relay here: its rights, the server's settings, clocks, space.
     async fn examine(&self) -> Result<Vec<Finding>, StoreError>;
-}
-
-fn not_yet() -> StoreError {
-    StoreError::Settings("this store cannot tell yet".to_owned())
 }
 
 /// What to claim.

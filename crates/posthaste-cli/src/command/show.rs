@@ -9,7 +9,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use clap::Args;
-use posthaste::store::{Audit, Content, Store};
+use posthaste::store::{Attempt, Audit, Content, Store};
 use posthaste::{Record, StoreError, header};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -56,7 +56,44 @@ struct Answer<'r> {
     /// A payload of another kind.
     #[serde(skip_serializing_if = "Option::is_none")]
     payload_base64: Option<String>,
+    attempts_made: Vec<Tried<'r>>,
     audit: Vec<Entry<'r>>,
+}
+
+/// One attempt to deliver it.
+#[derive(Serialize)]
+struct Tried<'r> {
+    number: u32,
+    claimed_at: Option<String>,
+    ended_at: Option<String>,
+    seconds: Option<f64>,
+    ending: &'static str,
+    error: Option<&'r str>,
+    relay: Option<&'r str>,
+    sink: Option<&'r str>,
+}
+
+impl<'r> Tried<'r> {
+    fn new(attempt: &'r Attempt) -> Self {
+        Self {
+            number: attempt.number,
+            claimed_at: attempt.claimed_at.map(time::exact),
+            ended_at: attempt.ended_at.map(time::exact),
+            seconds: attempt.took.map(|took| took.as_secs_f64()),
+            ending: attempt.ending.as_str(),
+            error: attempt.error.as_deref(),
+            relay: attempt.relay_name.as_deref(),
+            sink: attempt.destination.as_deref(),
+        }
+    }
+}
+
+/// What is known about the event.
+struct Known<'r> {
+    record: &'r Record,
+    content: Option<&'r Content>,
+    history: &'r [Attempt],
+    audit: &'r [Audit],
 }
 
 #[derive(Serialize)]
@@ -82,29 +119,31 @@ pub(crate) async fn run(place: &Place, args: &Show) -> Result<(), Failure> {
         Err(StoreError::Refused(_)) if !args.payload => None,
         content => Some(content?.ok_or_else(missing)?),
     };
-    let audit = store.audit(Some(args.id), ACTS).await?;
+    let known = Known {
+        record: &record,
+        content: content.as_ref(),
+        history: &store.history(args.id).await?,
+        audit: &store.audit(Some(args.id), ACTS).await?,
+    };
     let output = Output::new(place.json);
     match output.json {
-        true => as_json(
-            &output,
-            &*store,
-            &record,
-            content.as_ref(),
-            &audit,
-            args.payload,
-        ),
-        false => as_text(&output, &record, content.as_ref(), &audit, args.payload),
+        true => as_json(&output, &*store, &known, args.payload),
+        false => as_text(&output, &known, args.payload),
     }
 }
 
 fn as_json(
     output: &Output,
     store: &dyn Store,
-    record: &Record,
-    content: Option<&Content>,
-    audit: &[Audit],
+    known: &Known<'_>,
     payload: bool,
 ) -> Result<(), Failure> {
+    let Known {
+        record,
+        content,
+        history,
+        audit,
+    } = *known;
     let wanted = content.filter(|_| payload).map(decompressed);
     let json = wanted
         .as_ref()
@@ -117,6 +156,7 @@ fn as_json(
             .as_ref()
             .filter(|_| json.is_none())
             .map(|payload| STANDARD.encode(payload)),
+        attempts_made: history.iter().map(Tried::new).collect(),
         audit: audit
             .iter()
             .map(|entry| Entry {
@@ -129,13 +169,13 @@ fn as_json(
     })
 }
 
-fn as_text(
-    output: &Output,
-    record: &Record,
-    content: Option<&Content>,
-    audit: &[Audit],
-    payload: bool,
-) -> Result<(), Failure> {
+fn as_text(output: &Output, known: &Known<'_>, payload: bool) -> Result<(), Failure> {
+    let Known {
+        record,
+        content,
+        history,
+        audit,
+    } = *known;
     let now = SystemTime::now();
     let when = |at: SystemTime| match output.terminal {
         true => format!("{} ({})", time::exact(at), time::relative(at, now)),
@@ -201,6 +241,36 @@ fn as_text(
                 output.line(&format!("  {}: {}", shown(name), shown(value)))?;
             }
         }
+    }
+    // One that the event itself tells of needs no list.
+    let history = match history {
+        [only] if only.claimed_at.is_none() => &[],
+        history => history,
+    };
+    if !history.is_empty() {
+        title("attempts")?;
+    }
+    for attempt in history {
+        let at = attempt.ended_at.or(attempt.claimed_at);
+        let mut line = format!(
+            "  {}  {}: {}",
+            at.map(when).unwrap_or_default(),
+            attempt.number,
+            attempt.ending.as_str().replace('_', " ")
+        );
+        if let Some(sink) = &attempt.destination {
+            line.push_str(&format!(" at {}", shown(sink)));
+        }
+        if let Some(took) = attempt.took {
+            line.push_str(&format!(" after {:.3} s", took.as_secs_f64()));
+        }
+        if let Some(relay) = &attempt.relay_name {
+            line.push_str(&format!(", by {}", shown(relay)));
+        }
+        if let Some(error) = &attempt.error {
+            line.push_str(&format!(": {}", shown(error)));
+        }
+        output.line(&line)?;
     }
     if !audit.is_empty() {
         title("audit")?;

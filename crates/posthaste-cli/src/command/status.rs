@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use posthaste::store::{Filter, Stats, Store, Target};
+use posthaste::store::{Filter, Pause, Stats, Store, Target};
 use posthaste::{DeadReason, Status as State};
 use posthaste_relay::Mode;
 use serde::Serialize;
@@ -15,9 +15,9 @@ use crate::admin::health::{self, Check, Evidence, Leader, Verdict};
 use crate::cli::Place;
 use crate::config::{Outbox, Thresholds};
 use crate::failure::Failure;
-use crate::output::{BAD, BUSY, Cell, GOOD, Output, PLAIN};
+use crate::output::{BAD, BUSY, Cell, GOOD, Output, PLAIN, visible};
 use crate::place;
-use crate::time::{brief, parse_duration};
+use crate::time::{brief, exact, parse_duration};
 
 /// Clears the screen, and goes to its first line.
 const CLEAR: &str = "\x1b[2J\x1b[H";
@@ -65,6 +65,12 @@ struct Standing {
     dead: u64,
     discarded: u64,
     oldest_pending_seconds: f64,
+    /// The numbers are at least these: there is more than is counted.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    at_least: bool,
+    /// What is paused, with who paused it, and why.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    paused: Vec<Paused>,
     healthy: bool,
     findings: Vec<String>,
     /// As `/healthz` of the daemon tells them; what only the daemon knows is unknown.
@@ -77,6 +83,38 @@ struct Looked {
     store: Arc<dyn Store>,
     /// The dead at the times of the looks within a quarter of an hour.
     dead: VecDeque<(Instant, u64)>,
+}
+
+/// What is paused.
+#[derive(Debug, Serialize)]
+struct Paused {
+    /// `null`: the outbox.
+    sink: Option<String>,
+    since: String,
+    by: String,
+    why: String,
+}
+
+impl Paused {
+    fn new(pause: Pause) -> Self {
+        Self {
+            sink: match pause.target {
+                Target::Outbox => None,
+                Target::Destination(sink) => Some(sink),
+            },
+            since: exact(pause.at),
+            by: pause.actor,
+            why: pause.why,
+        }
+    }
+
+    fn told(&self) -> String {
+        let what = match &self.sink {
+            Some(sink) => format!("sink {sink} is paused"),
+            None => "paused".to_owned(),
+        };
+        visible(&format!("{what} by {}: {}", self.by, self.why)).into_owned()
+    }
 }
 
 pub(crate) async fn run(place: &Place, args: &Status) -> Result<(), Failure> {
@@ -159,8 +197,10 @@ async fn standing(
         _ => store.count(&discarded).await?,
     };
     let dead = stats.dead.saturating_sub(discarded);
-    let checks = health::judge(&evidence(looked, &stats, dead).await, limits);
+    let pauses = store.pauses().await?;
+    let checks = health::judge(&evidence(looked, &stats, dead, &pauses).await, limits);
     let findings = findings(&stats, dead, args, limits, &checks);
+    let paused: Vec<Paused> = pauses.into_iter().map(Paused::new).collect();
     Ok(Standing {
         table: store.table().to_string(),
         pending: stats.pending,
@@ -169,13 +209,15 @@ async fn standing(
         dead,
         discarded,
         oldest_pending_seconds: stats.oldest_pending.as_millis() as f64 / 1000.0,
+        at_least: stats.at_least,
+        paused,
         healthy: findings.is_empty(),
         findings,
         checks,
     })
 }
 
-async fn evidence(looked: &mut Looked, stats: &Stats, dead: u64) -> Evidence {
+async fn evidence(looked: &mut Looked, stats: &Stats, dead: u64, pauses: &[Pause]) -> Evidence {
     let now = Instant::now();
     looked.dead.push_back((now, dead));
     while looked.dead.len() > 1 && looked.dead[0].0 + DEAD_OVER < now {
@@ -193,7 +235,6 @@ async fn evidence(looked: &mut Looked, stats: &Stats, dead: u64) -> Evidence {
         }
         _ => Some(Leader::NotNeeded),
     };
-    let pauses = looked.store.pauses().await.unwrap_or_default();
     let pause = pauses.iter().find(|it| it.target == Target::Outbox);
     Evidence {
         outbox: looked.outbox.table.to_string(),
@@ -272,9 +313,12 @@ fn tell(output: &Output, standings: &[Standing]) -> Result<(), Failure> {
     }
     let row = |standing: &Standing| {
         let lag = Duration::try_from_secs_f64(standing.oldest_pending_seconds).unwrap_or_default();
-        let well = match standing.healthy {
-            true => Cell::Text("ok".to_owned(), GOOD),
-            false => Cell::Text(standing.findings.join("; "), BAD),
+        let paused = standing.paused.iter().map(Paused::told);
+        let told: Vec<String> = standing.findings.iter().cloned().chain(paused).collect();
+        let well = match (standing.healthy, told.is_empty()) {
+            (true, true) => Cell::Text("ok".to_owned(), GOOD),
+            (true, false) => Cell::Text(told.join("; "), BUSY),
+            (false, _) => Cell::Text(told.join("; "), BAD),
         };
         vec![
             Cell::text(&standing.table),

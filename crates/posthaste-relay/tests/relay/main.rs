@@ -16,6 +16,7 @@ mod route;
 mod settings;
 mod single_active;
 mod stdout;
+mod steer;
 mod stop;
 mod view;
 mod wake;

@@ -70,19 +70,17 @@ impl Bed for OnPostgres {
     }
 
     async fn pass(&self, time: Duration) {
-        let columns = [
-            "next_attempt_at",
-            "created_at",
-            "updated_at",
-            "delivered_at",
-            "dead_at",
-            "lease_until",
-        ];
         let seconds = time.as_secs();
-        let older = columns.map(|column| format!("{column} = {column} - interval '{seconds} s'"));
-        let sql = self
-            .fresh
-            .sql(&format!("update {{outbox}} set {}", older.join(", ")));
+        let mut sql = String::new();
+        for (table, columns) in super::TIMES {
+            let older: Vec<String> = columns
+                .split(' ')
+                .map(|column| format!("{column} = {column} - interval '{seconds} s'"))
+                .collect();
+            sql += &self
+                .fresh
+                .sql(&format!("update {table} set {};", older.join(", ")));
+        }
         self.fresh
             .client
             .batch_execute(&sql)

@@ -62,17 +62,15 @@ impl Bed for OnSqlite {
     }
 
     async fn pass(&self, time: Duration) {
-        let columns = [
-            "next_attempt_at",
-            "created_at",
-            "updated_at",
-            "delivered_at",
-            "dead_at",
-            "lease_until",
-        ];
         let micros = time.as_micros();
-        let older = columns.map(|column| format!("{column} = {column} - {micros}"));
-        let sql = format!("update {{outbox}} set {}", older.join(", "));
+        let mut sql = String::new();
+        for (table, columns) in super::TIMES {
+            let older: Vec<String> = columns
+                .split(' ')
+                .map(|column| format!("{column} = {column} - {micros}"))
+                .collect();
+            sql += &format!("update {table} set {};", older.join(", "));
+        }
         self.with(move |fresh| {
             fresh
                 .open()

@@ -12,8 +12,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use posthaste::store::{
-    Act, Audit, Claim, Claimed, Clean, Content, Filter, Finding, Mark, OnFailure, Ordering,
-    Settled, Settlement, Stats, Verdict,
+    Act, Attempt, Audit, BlockedKey, Claim, Claimed, Clean, Content, Filter, Finding, Group,
+    Health, Job, JobState, Mark, OnFailure, Order, Ordering, Page, Pause, Redelivery, RelayInfo,
+    Settled, Settlement, Stats, Target, Verdict,
 };
 use posthaste::{
     EnqueueError, Event, Lease, Message, Receipt, Record, Store, StoreError, Table, TopicRule,
@@ -256,6 +257,73 @@ impl Store for Doomed {
 
     async fn examine(&self) -> Result<Vec<Finding>, StoreError> {
         self.store.examine().await
+    }
+
+    async fn browse(
+        &self,
+        filter: &Filter,
+        order: Order,
+        from: Option<Mark>,
+        limit: u32,
+    ) -> Result<Page, StoreError> {
+        self.store.browse(filter, order, from, limit).await
+    }
+
+    async fn history(&self, id: Uuid) -> Result<Vec<Attempt>, StoreError> {
+        self.store.history(id).await
+    }
+
+    async fn groups(&self, filter: &Filter, limit: u32) -> Result<Vec<Group>, StoreError> {
+        self.store.groups(filter, limit).await
+    }
+
+    async fn pause(&self, target: &Target, act: &Act) -> Result<bool, StoreError> {
+        self.store.pause(target, act).await
+    }
+
+    async fn resume(&self, target: &Target, act: &Act) -> Result<bool, StoreError> {
+        self.store.resume(target, act).await
+    }
+
+    async fn pauses(&self) -> Result<Vec<Pause>, StoreError> {
+        self.store.pauses().await
+    }
+
+    async fn start_job(&self, redelivery: &Redelivery, act: &Act) -> Result<Job, StoreError> {
+        self.store.start_job(redelivery, act).await
+    }
+
+    async fn jobs(&self, limit: u32) -> Result<Vec<Job>, StoreError> {
+        self.store.jobs(limit).await
+    }
+
+    async fn job(&self, id: Uuid) -> Result<Option<Job>, StoreError> {
+        self.store.job(id).await
+    }
+
+    async fn set_job(
+        &self,
+        id: Uuid,
+        state: JobState,
+        act: &Act,
+    ) -> Result<Option<Job>, StoreError> {
+        self.store.set_job(id, state, act).await
+    }
+
+    async fn advance(&self, id: Uuid, limit: u32) -> Result<Option<Job>, StoreError> {
+        self.store.advance(id, limit).await
+    }
+
+    async fn relays(&self) -> Result<Vec<RelayInfo>, StoreError> {
+        self.store.relays().await
+    }
+
+    async fn blocked(&self, limit: u32) -> Result<Vec<BlockedKey>, StoreError> {
+        self.store.blocked(limit).await
+    }
+
+    async fn health(&self) -> Result<Health, StoreError> {
+        self.store.health().await
     }
 }
 

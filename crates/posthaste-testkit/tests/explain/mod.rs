@@ -73,6 +73,19 @@ impl Plan {
         assert!(reads > 0, "{name} does not read the outbox");
     }
 
+    /// Every node that reads the outbox does so along an index, from end to end at most as far as it needs.
+    pub(crate) fn never_reads_the_whole_table(&self, name: &str) {
+        visit(&self.root, &mut |node| {
+            let kind = node["Node Type"].as_str().unwrap_or_default();
+            let along = matches!(kind, "Index Scan" | "Index Only Scan" | "Tid Scan");
+            let is_outbox = node["Relation Name"] == "outbox";
+            assert!(
+                !is_outbox || along,
+                "{name} reads the outbox by {kind}:\n{node:#}"
+            );
+        });
+    }
+
     /// The indexes that it finds events by, in the order of the plan. Empty: it reads them all.
     pub(crate) fn indexes(&self) -> Vec<String> {
         let mut indexes = Vec::new();

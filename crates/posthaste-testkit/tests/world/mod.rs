@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use posthaste::store::{Act, Claim, Claimed, Clean, Filter, Ordering, Settlement, Verdict};
+use posthaste::store::{Act, Claim, Claimed, Clean, Ending, Filter, Ordering, Settlement, Verdict};
 use posthaste::{DeadReason, Lease, Message, Record, Status, Store, header};
 use posthaste_testkit::bed::{Bed, InMemory, OnPostgres, OnSqlite};
 use proptest::prelude::*;
@@ -65,6 +65,8 @@ struct Seen {
     dead_reason: Option<DeadReason>,
     last_error: Option<String>,
     leased_by: Option<Option<usize>>,
+    /// Number, epoch and ending of each attempt.
+    history: Vec<(u32, i64, Ending)>,
     letter: Option<Letter>,
 }
 
@@ -187,6 +189,13 @@ impl<B: Bed> Side<B> {
                 leased_by: record
                     .lease_owner
                     .map(|owner| owners.iter().position(|known| *known == owner)),
+                history: self.relays[0]
+                    .history(record.id)
+                    .await
+                    .expect("a history")
+                    .iter()
+                    .map(|attempt| (attempt.number, attempt.epoch, attempt.ending))
+                    .collect(),
                 letter: match record.topic == LETTERS {
                     true => Some(self.letter(record.id).await),
                     false => None,
@@ -248,7 +257,7 @@ impl World {
         }
         let fresh = self.postgres.bed.fresh();
         let empty =
-            fresh.sql("truncate {outbox}, {outbox:relay}, {outbox:audit}, {outbox:archive}");
+            fresh.sql("truncate {outbox}, {outbox:relay}, {outbox:audit}, {outbox:archive}, {outbox:attempts}");
         fresh
             .client
             .batch_execute(&empty)

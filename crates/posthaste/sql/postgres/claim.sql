@@ -3,7 +3,7 @@
 -- $8 topics to leave alone, $9 and $10 the place to look from, $11 owners that are gone,
 -- $12 the topic for dead letters.
 with due as materialized (
-  select ctid as place, attempts
+  select ctid as place, attempts, lease_owner
   from {outbox}
   where delivered_at is null and dead_at is null
     and next_attempt_at <= now()
@@ -39,6 +39,14 @@ with due as materialized (
   from due join {outbox} e on e.ctid = due.place
   where $12 is not null and due.attempts >= $4 and not e.headers ? 'posthaste-dead-letter-of'
   order by e.sequence
+), crashed as (
+  -- The attempt of whoever had it before, and is gone or came too late.
+  insert into {outbox:attempts} (event_id, epoch, number, claimed_at, ending, relay, relay_name)
+  select e.id, e.lease_epoch, e.attempts, e.updated_at, 'crashed', due.lease_owner,
+         (select r.name from {outbox:relay} r where r.owner = due.lease_owner)
+  from due join {outbox} e on e.ctid = due.place
+  where due.lease_owner is not null
+  on conflict do nothing
 )
 update {outbox} e
 set status      = case when e.attempts < $4::integer then 'processing' else 'dead' end,
@@ -54,4 +62,5 @@ where e.ctid = due.place
 returning
   e.id, e.sequence, e.namespace, e.topic, e.tenant_id, e.aggregate_type, e.aggregate_id, e.event_type,
   e.ordering_key, e.dedupe_key, e.headers, e.content_type, e.payload, e.payload_bytes, e.traceparent,
-  e.tracestate, e.attempts, e.created_at, e.next_attempt_at, e.lease_epoch, e.dead_reason, now() as claimed_at
+  e.tracestate, e.attempts, e.created_at, e.next_attempt_at, e.lease_epoch, e.dead_reason, now() as claimed_at,
+  e.redeliveries

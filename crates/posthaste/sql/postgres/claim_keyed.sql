@@ -63,7 +63,7 @@ with seen as materialized (
     as event (place, version, turn, sequence)
   where barrier.sequence is null or event.sequence <= barrier.sequence
 ), locked as materialized (
-  select e.ctid as place, e.id, e.attempts, ready.ordering_key, ready.sequence, ready.parked
+  select e.ctid as place, e.id, e.attempts, e.lease_owner, ready.ordering_key, ready.sequence, ready.parked
   from ready
   -- The very version that was seen: what has changed since then may not be what its followers wait for.
   join {outbox} e on e.ctid = ready.place and e.xmin = ready.version
@@ -85,7 +85,7 @@ with seen as materialized (
     limit 1
   ) gap
 ), due as materialized (
-  select locked.place, locked.parked, locked.attempts
+  select locked.place, locked.parked, locked.attempts, locked.lease_owner
   from locked
   left join gaps on gaps.ordering_key = locked.ordering_key and gaps.sequence < locked.sequence
   where gaps.sequence is null
@@ -113,6 +113,14 @@ with seen as materialized (
   from due join {outbox} e on e.ctid = due.place
   where $12 is not null and (due.parked or due.attempts >= $4) and not e.headers ? 'posthaste-dead-letter-of'
   order by e.sequence
+), crashed as (
+  -- The attempt of whoever had it before, and is gone or came too late.
+  insert into {outbox:attempts} (event_id, epoch, number, claimed_at, ending, relay, relay_name)
+  select e.id, e.lease_epoch, e.attempts, e.updated_at, 'crashed', due.lease_owner,
+         (select r.name from {outbox:relay} r where r.owner = due.lease_owner)
+  from due join {outbox} e on e.ctid = due.place
+  where due.lease_owner is not null
+  on conflict do nothing
 ), taken as (
   update {outbox} e
   set status      = case when e.attempts < $4::integer and not due.parked then 'processing' else 'dead' end,
@@ -134,7 +142,8 @@ with seen as materialized (
   returning
     e.id, e.sequence, e.namespace, e.topic, e.tenant_id, e.aggregate_type, e.aggregate_id, e.event_type,
     e.ordering_key, e.dedupe_key, e.headers, e.content_type, e.payload, e.payload_bytes, e.traceparent,
-    e.tracestate, e.attempts, e.created_at, e.next_attempt_at, e.lease_epoch, e.dead_reason, now() as claimed_at
+    e.tracestate, e.attempts, e.created_at, e.next_attempt_at, e.lease_epoch, e.dead_reason, now() as claimed_at,
+    e.redeliveries
 )
 select taken.*, looked.count as looked_at, last.next_attempt_at as last_at, last.sequence as last_sequence
 from (select count(*) from seen) looked

@@ -1,7 +1,7 @@
 -- count: how many events list would find, without a limit.
 -- $1 namespace, $2 topics, $3 tenant, $4 statuses, $5 after this sequence, $6 ids, $7 topic (like),
 -- $8 older than and $9 not older than, in seconds, $10 text in the last error, $11 reason of death,
--- $12 event type, $13 aggregate type, $14 aggregate id, $15 ended for, in seconds.
+-- $12 event type, $13 aggregate type, $14 aggregate id, $15 ended for, in seconds, $16 kind of error.
 select count(*)
 from {outbox}
 where ($1::text is null or namespace = $1)
@@ -24,3 +24,4 @@ where ($1::text is null or namespace = $1)
   and ($13::text is null or aggregate_type = $13)
   and ($14::text is null or aggregate_id = $14)
   and ($15::float8 is null or coalesce(delivered_at, dead_at) < now() - make_interval(secs => $15))
+  and ($16::text is null or (dead_at is not null and fingerprint = $16))

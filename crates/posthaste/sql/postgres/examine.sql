@@ -2,7 +2,8 @@
 with table_of as (
   select c.relname, c.oid
   from pg_class c join pg_namespace n on n.oid = c.relnamespace
-  where n.nspname = $1::text and c.relname in ($2::text, $2 || '_relay', $2 || '_archive')
+  where n.nspname = $1::text and c.relname in
+    ($2::text, $2 || '_relay', $2 || '_archive', $2 || '_attempts', $2 || '_pauses', $2 || '_jobs', $2 || '_audit')
 ), outbox as (
   select oid from table_of where relname = $2
 ), holding as (
@@ -36,6 +37,14 @@ select
       ('tell other relays of itself',
        (select bool_and(has_table_privilege(oid, act)) from table_of, unnest(array['select', 'insert', 'delete']) as t (act)
         where relname = $2 || '_relay')),
+      ('write down attempts',
+       (select bool_and(has_table_privilege(oid, act)) from table_of, unnest(array['select', 'insert', 'delete']) as t (act)
+        where relname = $2 || '_attempts')),
+      ('look whether it is paused', (select has_table_privilege(oid, 'select') from table_of where relname = $2 || '_pauses')),
+      ('work on redeliveries',
+       (select bool_and(has_table_privilege(oid, act)) from table_of, unnest(array['select', 'update']) as t (act)
+        where relname = $2 || '_jobs')
+       and (select has_table_privilege(oid, 'insert') from table_of where relname = $2 || '_audit')),
       ('archive events', (select has_table_privilege(oid, 'insert') from table_of where relname = $2 || '_archive'))
     ) as needed (what, is_granted)
     where needed.is_granted is not true

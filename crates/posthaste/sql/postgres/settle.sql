@@ -1,6 +1,7 @@
 -- settle: end leases of events that were not delivered.
 -- $1 owners, $2 ids, $3 epochs, $4 verdicts (retry, dead, release, postpone), $5 delays in seconds,
--- $6 dead reasons, $7 errors, $8 topics for dead letters.
+-- $6 dead reasons, $7 errors, $8 topics for dead letters, $9 kinds of errors, $10 how the attempts ended (null:
+-- there was none), $11 how long they took in seconds, $12 where to, $13 the relay's name.
 with settled as (
   update {outbox} e
   set status          = case s.verdict when 'dead' then 'dead' else 'pending' end,
@@ -12,14 +13,15 @@ with settled as (
       dead_at         = case s.verdict when 'dead' then clock_timestamp() end,
       dead_reason     = s.reason,
       last_error      = coalesce(s.error, e.last_error),
+      fingerprint     = coalesce(s.fingerprint, e.fingerprint),
       lease_owner     = null,
       lease_until     = null,
       updated_at      = clock_timestamp()
   from unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::text[], $5::float8[], $6::text[], $7::text[],
-              $8::text[])
-    as s (owner, id, epoch, verdict, delay, reason, error, letter)
+              $8::text[], $9::text[], $10::text[], $11::float8[], $12::text[])
+    as s (owner, id, epoch, verdict, delay, reason, error, letter, fingerprint, ending, took, destination)
   where e.id = s.id and e.lease_owner = s.owner and e.lease_epoch = s.epoch
-  returning e.id, e.lease_epoch, s.reason, s.error, s.letter
+  returning e.id, e.lease_epoch, s.reason, s.error, s.letter, s.ending, s.took, s.destination
 ), letters as (
   -- A copy of what dies, as an event of its own; but a letter that dies gets none.
   insert into {outbox}
@@ -44,5 +46,25 @@ with settled as (
   where settled.letter is not null and settled.reason is not null
     and not e.headers ? 'posthaste-dead-letter-of'
   order by e.sequence
+), attempts as (
+  -- The row as it was before: leased, and last changed when it was claimed.
+  insert into {outbox:attempts}
+    (event_id, epoch, number, claimed_at, took, ending, error, relay, relay_name, destination)
+  select e.id, e.lease_epoch, e.attempts, e.updated_at, settled.took, settled.ending, settled.error,
+         e.lease_owner, $13::text, settled.destination
+  from settled join {outbox} e on e.id = settled.id
+  where settled.ending is not null
+  on conflict do nothing
+), surplus as (
+  -- What was claimed a hundred times may have more attempts than are kept.
+  delete from {outbox:attempts} a
+  using settled
+  where settled.lease_epoch > 100 and a.event_id = settled.id
+    and a.epoch <= (
+      select k.epoch from {outbox:attempts} k
+      where k.event_id = settled.id
+      order by k.epoch desc
+      offset 99 limit 1
+    )
 )
 select id, lease_epoch from settled

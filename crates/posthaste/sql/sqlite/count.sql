@@ -1,7 +1,7 @@
 -- count: how many events list would find, without a limit.
 -- ?1 namespace, ?2 topics, ?3 tenant, ?4 after this sequence, ?5 topic (glob), ?6 enqueued before and
 -- ?7 enqueued since, ?8 text in the last error, ?9 reason of death, ?10 event type, ?11 aggregate type,
--- ?12 aggregate id, ?13 ended before.
+-- ?12 aggregate id, ?13 ended before, ?14 kind of error.
 select count(*)
 from {outbox}
 where (?1 is null or namespace = ?1)
@@ -17,3 +17,4 @@ where (?1 is null or namespace = ?1)
   and (?11 is null or aggregate_type = ?11)
   and (?12 is null or aggregate_id = ?12)
   and (?13 is null or coalesce(delivered_at, dead_at) < ?13)
+  and (?14 is null or (dead_at is not null and fingerprint = ?14))

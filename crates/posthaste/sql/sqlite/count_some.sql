@@ -1,20 +1,20 @@
 -- count_some: how many events list_some would find, without a limit.
 -- ?1 namespace, ?2 topics, ?3 tenant, ?4 after this sequence, ?5 topic (glob), ?6 enqueued before and
 -- ?7 enqueued since, ?8 text in the last error, ?9 reason of death, ?10 event type, ?11 aggregate type,
--- ?12 aggregate id, ?13 ended before, ?14 ids, ?15 statuses.
+-- ?12 aggregate id, ?13 ended before, ?14 kind of error, ?15 ids, ?16 statuses.
 with some as (
   -- Each arm reads its index, or nothing at all.
-  select sequence as place from {outbox} where id in (select value from json_each(?14))
+  select sequence as place from {outbox} where id in (select value from json_each(?15))
   union all
   select sequence from {outbox} indexed by {name:due}
-  where ?14 is null and delivered_at is null and dead_at is null
-    and ('pending' in (select value from json_each(?15)) or 'processing' in (select value from json_each(?15)))
+  where ?15 is null and delivered_at is null and dead_at is null
+    and ('pending' in (select value from json_each(?16)) or 'processing' in (select value from json_each(?16)))
   union all
   select sequence from {outbox} indexed by {name:delivered}
-  where ?14 is null and delivered_at is not null and 'delivered' in (select value from json_each(?15))
+  where ?15 is null and delivered_at is not null and 'delivered' in (select value from json_each(?16))
   union all
   select sequence from {outbox} indexed by {name:dead}
-  where ?14 is null and dead_at is not null and 'dead' in (select value from json_each(?15))
+  where ?15 is null and dead_at is not null and 'dead' in (select value from json_each(?16))
 )
 select count(*)
 from some cross join {outbox} on sequence = place
@@ -31,4 +31,5 @@ where (?1 is null or namespace = ?1)
   and (?11 is null or aggregate_type = ?11)
   and (?12 is null or aggregate_id = ?12)
   and (?13 is null or coalesce(delivered_at, dead_at) < ?13)
-  and (?15 is null or status in (select value from json_each(?15)))
+  and (?14 is null or (dead_at is not null and fingerprint = ?14))
+  and (?16 is null or status in (select value from json_each(?16)))

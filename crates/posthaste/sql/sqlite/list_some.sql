@@ -1,20 +1,20 @@
 -- list_some: as list, of events with these ids, or else of these statuses.
 -- ?1 namespace, ?2 topics, ?3 tenant, ?4 after this sequence, ?5 topic (glob), ?6 enqueued before and
 -- ?7 enqueued since, ?8 text in the last error, ?9 reason of death, ?10 event type, ?11 aggregate type,
--- ?12 aggregate id, ?13 ended before, ?14 ids, ?15 statuses, ?16 limit.
+-- ?12 aggregate id, ?13 ended before, ?14 kind of error, ?15 ids, ?16 statuses, ?17 limit.
 with some as (
   -- Each arm reads its index, or nothing at all.
-  select sequence as place from {outbox} where id in (select value from json_each(?14))
+  select sequence as place from {outbox} where id in (select value from json_each(?15))
   union all
   select sequence from {outbox} indexed by {name:due}
-  where ?14 is null and delivered_at is null and dead_at is null
-    and ('pending' in (select value from json_each(?15)) or 'processing' in (select value from json_each(?15)))
+  where ?15 is null and delivered_at is null and dead_at is null
+    and ('pending' in (select value from json_each(?16)) or 'processing' in (select value from json_each(?16)))
   union all
   select sequence from {outbox} indexed by {name:delivered}
-  where ?14 is null and delivered_at is not null and 'delivered' in (select value from json_each(?15))
+  where ?15 is null and delivered_at is not null and 'delivered' in (select value from json_each(?16))
   union all
   select sequence from {outbox} indexed by {name:dead}
-  where ?14 is null and dead_at is not null and 'dead' in (select value from json_each(?15))
+  where ?15 is null and dead_at is not null and 'dead' in (select value from json_each(?16))
 )
 select id, sequence, namespace, topic, tenant_id, aggregate_type, aggregate_id, event_type, ordering_key, dedupe_key,
        content_type, traceparent, status, attempts, next_attempt_at, lease_owner, lease_until, lease_epoch,
@@ -33,6 +33,7 @@ where (?1 is null or namespace = ?1)
   and (?11 is null or aggregate_type = ?11)
   and (?12 is null or aggregate_id = ?12)
   and (?13 is null or coalesce(delivered_at, dead_at) < ?13)
-  and (?15 is null or status in (select value from json_each(?15)))
+  and (?14 is null or (dead_at is not null and fingerprint = ?14))
+  and (?16 is null or status in (select value from json_each(?16)))
 order by sequence
-limit ?16
+limit ?17

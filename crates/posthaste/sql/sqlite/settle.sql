@@ -1,5 +1,5 @@
 -- settle: end the lease of an event that was not delivered. ?1 now, ?2 id, ?3 owner, ?4 epoch,
--- ?5 verdict (retry, dead, release, postpone), ?6 delay in microseconds, ?7 dead reason, ?8 error.
+-- ?5 verdict (retry, dead, release, postpone), ?6 delay in microseconds, ?7 dead reason, ?8 error, ?9 its kind.
 update {outbox}
 set status          = case ?5 when 'dead' then 'dead' else 'pending' end,
     attempts        = case when ?5 in ('release', 'postpone') then attempts - 1 else attempts end,
@@ -7,6 +7,7 @@ set status          = case ?5 when 'dead' then 'dead' else 'pending' end,
     dead_at         = case ?5 when 'dead' then ?1 end,
     dead_reason     = ?7,
     last_error      = coalesce(?8, last_error),
+    fingerprint     = coalesce(?9, fingerprint),
     lease_owner     = null,
     lease_until     = null,
     updated_at      = ?1

@@ -15,4 +15,4 @@ where sequence in (select value from json_each(?2))
 returning
   id, sequence, namespace, topic, tenant_id, aggregate_type, aggregate_id, event_type, ordering_key, dedupe_key,
   headers, content_type, payload, payload_bytes, traceparent, tracestate, attempts, created_at, next_attempt_at,
-  lease_epoch, dead_reason
+  lease_epoch, dead_reason, redeliveries

@@ -150,10 +150,14 @@ const TRIGGER_EXISTS: &str = "select exists (select from pg_trigger t join pg_cl
 const CONSTRAINT_EXISTS: &str = "select exists (select from pg_constraint c join pg_namespace n on n.oid = c.connamespace \
      where n.nspname = $1 and c.conname = $2 and c.convalidated)";
 
+const COLUMN_EXISTS: &str = "select exists (select from pg_attribute a join pg_class c on c.oid = a.attrelid \
+     join pg_namespace n on n.oid = c.relnamespace \
+     where n.nspname = $1 and c.relname || '.' || a.attname = $2 and not a.attisdropped)";
+
 impl Migration {
     /// What the statements of this migration create.
     fn objects(&self, table: &Table) -> Vec<Object> {
-        let mut objects = Vec::new();
+        let mut objects: Vec<Object> = columns(self.sql, table).collect();
         let mut rest = self.sql;
         while let Some(start) = rest.find("\ncreate ").map(|at| at + 1) {
             rest = &rest[start..];
@@ -188,6 +192,26 @@ impl Migration {
         }
         objects
     }
+}
+
+/// The columns that `alter table` adds.
+fn columns(sql: &str, table: &Table) -> impl Iterator<Item = Object> {
+    let added = sql.lines().filter(|line| line.starts_with("alter table {"));
+    added.filter_map(move |line| {
+        let (of, rest) = line
+            .strip_prefix("alter table {")?
+            .split_once("} add column ")?;
+        let suffix = of
+            .split_once(':')
+            .map_or(String::new(), |(_, s)| format!("_{s}"));
+        let column = rest.split(' ').next()?;
+        Some(Object {
+            kind: "column",
+            name: format!("{}{suffix}.{column}", table.name()),
+            definition: table.render(line),
+            exists: COLUMN_EXISTS,
+        })
+    })
 }
 
 /// The constraints that a `create table` names.
@@ -248,6 +272,11 @@ mod tests {
             },
             Migration {
                 version: 2,
+                name: "operate",
+                sql: OUTBOX.migrations[1].sql,
+            },
+            Migration {
+                version: 3,
                 name: "more",
                 sql: "-- More.\ncreate table {outbox:more} (id integer);\n",
             },
@@ -269,8 +298,8 @@ mod tests {
             matches!(
                 older,
                 SchemaError::Older {
-                    found: 1,
-                    needed: 2,
+                    found: 2,
+                    needed: 3,
                     ..
                 }
             ),
@@ -280,7 +309,7 @@ mod tests {
             older.to_string().contains("posthaste::schema::apply"),
             "{older}"
         );
-        assert_eq!(LATER.apply(&mut client, &table).await.unwrap(), 2);
+        assert_eq!(LATER.apply(&mut client, &table).await.unwrap(), 3);
         LATER.check(&client, &table).await.unwrap();
         let newer = OUTBOX.check(&client, &table).await.unwrap_err();
         assert_eq!(newer.code(), "schema.newer");
@@ -328,5 +357,35 @@ mod tests {
                 .starts_with("create index \"orders_due\"")
         );
         assert!(objects[11].definition.ends_with("end $$;"));
+    }
+
+    #[test]
+    fn columns_that_a_migration_adds_are_known() {
+        let table = Table::parse("shop.orders").unwrap();
+        let objects = OUTBOX.migrations[1].objects(&table);
+        let names: Vec<String> = objects
+            .iter()
+            .map(|object| format!("{} {}", object.kind, object.name))
+            .collect();
+        assert_eq!(
+            names,
+            [
+                "column orders.fingerprint",
+                "column orders_archive.fingerprint",
+                "column orders.redeliveries",
+                "column orders_archive.redeliveries",
+                "table orders_attempts",
+                "table orders_pauses",
+                "table orders_jobs",
+                "constraint orders_job_state",
+                "constraint orders_job_ended",
+                "constraint orders_job_rate",
+                "index orders_jobs_open",
+            ]
+        );
+        assert_eq!(
+            objects[1].definition,
+            "alter table \"shop\".\"orders_archive\" add column fingerprint text collate \"C\" not null default '';"
+        );
     }
 }

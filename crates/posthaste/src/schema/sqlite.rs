@@ -10,11 +10,18 @@ use crate::table::{InSqlite, Table, TableError};
 const MIGRATIONS_TABLE: &str = include_str!("../../sql/sqlite/migrations/0000_migrations.sql");
 
 pub(super) const OUTBOX: Structure = Structure {
-    migrations: &[Migration {
-        version: 1,
-        name: "outbox",
-        sql: include_str!("../../sql/sqlite/migrations/0001_outbox.sql"),
-    }],
+    migrations: &[
+        Migration {
+            version: 1,
+            name: "outbox",
+            sql: include_str!("../../sql/sqlite/migrations/0001_outbox.sql"),
+        },
+        Migration {
+            version: 2,
+            name: "operate",
+            sql: include_str!("../../sql/sqlite/migrations/0002_operate.sql"),
+        },
+    ],
 };
 
 const INBOX: Structure = Structure {
@@ -181,34 +188,56 @@ impl Migration {
         ))
     }
 
-    /// The tables and indexes that this migration creates.
+    /// The tables, indexes and columns that this migration creates.
     fn objects_sqlite(&self, name: &InSqlite) -> Vec<Object> {
+        let mut objects = self.columns_sqlite(name);
         let statements = self.sql.split(";\n").filter_map(|statement| {
             let start = statement.find("create ")?;
             Some(&statement[start..])
         });
-        statements
-            .map(|statement| {
-                let (kind, rest) = match statement.split_once(" table {") {
-                    Some(("create", rest)) => ("table", rest),
-                    _ => match statement.split_once(" index {") {
-                        Some(("create" | "create unique", rest)) => ("index", rest),
-                        _ => unreachable!("migrations create tables and indexes"),
-                    },
-                };
-                let place = rest.split('}').next().unwrap_or(rest);
-                let suffix = place.split_once(':').map(|(_, suffix)| suffix);
-                Object {
-                    kind,
-                    name: name.name(&suffix.map_or(String::new(), |suffix| format!("_{suffix}"))),
-                    definition: name.render(statement) + ";",
-                }
+        objects.extend(statements.map(|statement| {
+            let (kind, rest) = match statement.split_once(" table {") {
+                Some(("create", rest)) => ("table", rest),
+                _ => match statement.split_once(" index {") {
+                    Some(("create" | "create unique", rest)) => ("index", rest),
+                    _ => unreachable!("migrations create tables and indexes"),
+                },
+            };
+            let place = rest.split('}').next().unwrap_or(rest);
+            let suffix = place.split_once(':').map(|(_, suffix)| suffix);
+            Object {
+                kind,
+                name: name.name(&suffix.map_or(String::new(), |suffix| format!("_{suffix}"))),
+                definition: name.render(statement) + ";",
+            }
+        }));
+        objects
+    }
+
+    fn columns_sqlite(&self, name: &InSqlite) -> Vec<Object> {
+        let added = self.sql.lines().filter_map(|line| {
+            let (of, rest) = line
+                .strip_prefix("alter table {")?
+                .split_once("} add column ")?;
+            let suffix = of
+                .split_once(':')
+                .map_or(String::new(), |(_, s)| format!("_{s}"));
+            Some(Object {
+                kind: "column",
+                name: format!("{}.{}", name.name(&suffix), rest.split(' ').next()?),
+                definition: name.render(line),
             })
-            .collect()
+        });
+        added.collect()
     }
 }
 
 fn exists(connection: &Connection, kind: &str, name: &str) -> rusqlite::Result<bool> {
+    if let ("column", Some((table, column))) = (kind, name.rsplit_once('.')) {
+        let sql = "select 1 from pragma_table_info(?1) where name = ?2";
+        let found = connection.query_row(sql, [table, column], |_| Ok(()));
+        return Ok(found.optional()?.is_some());
+    }
     let sql = "select 1 from sqlite_master where type = ?1 and name = ?2 collate nocase";
     let found = connection.query_row(sql, [kind, name], |_| Ok(()));
     Ok(found.optional()?.is_some())
@@ -281,6 +310,28 @@ mod tests {
         );
     }
 
+    #[test]
+    fn columns_that_a_migration_adds_are_known() {
+        let name = Table::parse("shop.orders").unwrap().in_sqlite().unwrap();
+        let objects = OUTBOX.migrations[1].objects_sqlite(&name);
+        let names: Vec<String> = objects
+            .iter()
+            .map(|object| format!("{} {}", object.kind, object.name))
+            .collect();
+        assert_eq!(
+            names,
+            [
+                "column shop.orders.fingerprint",
+                "column shop.orders_archive.fingerprint",
+                "column shop.orders.redeliveries",
+                "column shop.orders_archive.redeliveries",
+                "table shop.orders_attempts",
+                "table shop.orders_pauses",
+                "table shop.orders_jobs",
+            ]
+        );
+    }
+
     /// The outbox as a later version may have it.
     const LATER: Structure = Structure {
         migrations: &[
@@ -291,6 +342,11 @@ mod tests {
             },
             Migration {
                 version: 2,
+                name: "operate",
+                sql: OUTBOX.migrations[1].sql,
+            },
+            Migration {
+                version: 3,
                 name: "more",
                 sql: "create table {outbox:more} (id integer);\n",
             },
@@ -305,7 +361,7 @@ mod tests {
         apply(&mut file, &table).unwrap();
         let older = LATER.check_sqlite(&file, &table);
         assert_eq!(older.map_err(code), Err("schema.older"));
-        assert_eq!(LATER.apply_sqlite(&mut file, &table).map_err(code), Ok(2));
+        assert_eq!(LATER.apply_sqlite(&mut file, &table).map_err(code), Ok(3));
         assert_eq!(LATER.check_sqlite(&file, &table).map_err(code), Ok(()));
         assert_eq!(check(&file, &table).unwrap_err().code(), "schema.newer");
     }

@@ -29,6 +29,32 @@ pub struct Page {
     pub next: Option<Mark>,
 }
 
+impl Page {
+    /// The page of these events, which are all that match.
+    pub(super) fn of(
+        mut records: Vec<Record>,
+        order: Order,
+        from: Option<Mark>,
+        limit: u32,
+    ) -> Self {
+        records.sort_by_key(Record::place);
+        match order {
+            Order::OldestFirst => records.retain(|record| from.is_none_or(|f| record.place() > f)),
+            Order::NewestFirst => {
+                records.retain(|record| from.is_none_or(|f| record.place() < f));
+                records.reverse();
+            }
+        }
+        let limit = limit as usize;
+        records.truncate(limit);
+        let next = records.last().filter(|_| records.len() == limit);
+        Self {
+            next: next.map(Record::place),
+            records,
+        }
+    }
+}
+
 impl Record {
     /// Where it stands among others: when it was delivered or died, or else when it is due.
     pub fn place(&self) -> Mark {

@@ -1,5 +1,6 @@
 //! Dead events in groups: those that died of the same thing, whatever ids and numbers their errors name.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::SystemTime;
 
 use sha2::{Digest, Sha256};
@@ -31,6 +32,59 @@ pub struct Group {
     pub newest: SystemTime,
     /// The one that died last.
     pub sample: Uuid,
+}
+
+/// One dead event, as far as its group is concerned.
+pub(super) struct Dead {
+    pub(super) fingerprint: String,
+    pub(super) reason: DeadReason,
+    pub(super) topic: String,
+    pub(super) at: SystemTime,
+    pub(super) id: Uuid,
+    pub(super) error: Option<String>,
+}
+
+/// Puts dead events into groups, the largest first. Of those that died at the same time, the last one
+/// given is the sample.
+#[derive(Default)]
+pub(super) struct Grouping(BTreeMap<(String, &'static str), (Group, BTreeSet<String>)>);
+
+impl Grouping {
+    pub(super) fn add(&mut self, dead: Dead) {
+        let key = (dead.fingerprint, dead.reason.as_str());
+        let (group, topics) = self.0.entry(key).or_insert_with_key(|(fingerprint, _)| {
+            let group = Group {
+                fingerprint: fingerprint.clone(),
+                reason: dead.reason,
+                count: 0,
+                error: None,
+                topics: Vec::new(),
+                oldest: dead.at,
+                newest: dead.at,
+                sample: dead.id,
+            };
+            (group, BTreeSet::new())
+        });
+        group.count += 1;
+        group.oldest = group.oldest.min(dead.at);
+        if dead.at >= group.newest {
+            group.newest = dead.at;
+            group.error = dead.error;
+            group.sample = dead.id;
+        }
+        topics.insert(dead.topic);
+    }
+
+    pub(super) fn largest(self, limit: u32) -> Vec<Group> {
+        let groups = self.0.into_values().map(|(mut group, topics)| {
+            group.topics = topics.into_iter().take(GROUP_TOPICS).collect();
+            group
+        });
+        let mut groups: Vec<Group> = groups.collect();
+        groups.sort_by_key(|group| std::cmp::Reverse((group.count, group.newest)));
+        groups.truncate(limit as usize);
+        groups
+    }
 }
 
 /// What an error has in common with others of its kind, as sixteen hex digits: a digest of the text

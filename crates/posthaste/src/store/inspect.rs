@@ -77,6 +77,16 @@ impl Filter {
             && aggregate_id.is_none()
     }
 
+    /// The same of dead events only. `None`: none of them is meant.
+    #[cfg(any(feature = "postgres", feature = "sqlite"))]
+    pub(super) fn of_the_dead(&self) -> Option<Self> {
+        let any = self.status.is_empty() || self.status.contains(&Status::Dead);
+        (any && !self.matches_nothing()).then(|| Self {
+            status: vec![Status::Dead],
+            ..self.clone()
+        })
+    }
+
     /// Whether a text holds NUL: no event does, and a database may refuse to be asked for it.
     #[cfg(any(feature = "postgres", feature = "sqlite"))]
     pub(super) fn matches_nothing(&self) -> bool {

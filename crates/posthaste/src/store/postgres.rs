@@ -9,7 +9,9 @@ pub(crate) mod connect;
 mod decode;
 mod examine;
 mod held;
+mod jobs;
 mod link;
+mod look;
 mod operate;
 mod presence;
 mod settle;
@@ -26,8 +28,9 @@ use self::link::Link;
 use self::presence::Standing;
 use super::cursors::Cursors;
 use super::{
-    Act, Audit, Claim, Claimed, Clean, Content, Filter, Finding, Mark, Scope, Settled, Settlement,
-    Stats, Store, StoreError,
+    Act, Attempt, Audit, BlockedKey, Claim, Claimed, Clean, Content, Filter, Finding, Group,
+    Health, Job, JobState, Mark, Order, Page, Pause, Redelivery, RelayInfo, Scope, Settled,
+    Settlement, Stats, Store, StoreError, Target, crew,
 };
 use crate::enqueue::{Alone, EnqueueError, Outbox, Receipt};
 use crate::event::{Lease, Record};
@@ -81,6 +84,25 @@ struct Sql {
     peers: String,
     forget: String,
     give_up: String,
+    deliver_again: String,
+    deliver_delete_again: String,
+    browse_newest: String,
+    browse_oldest: String,
+    reach_newest: String,
+    reach_oldest: String,
+    history: String,
+    groups: String,
+    pause: String,
+    resume: String,
+    pauses: String,
+    start_job: String,
+    jobs: String,
+    job: String,
+    set_job: String,
+    advance: String,
+    relays: String,
+    blocked: String,
+    health: String,
 }
 
 impl Postgres {
@@ -121,8 +143,29 @@ impl Postgres {
                 peers: render(include_str!("../../sql/postgres/peers.sql")),
                 forget: render(include_str!("../../sql/postgres/forget.sql")),
                 give_up: render(include_str!("../../sql/postgres/give_up.sql")),
+                deliver_again: render(include_str!("../../sql/postgres/deliver_again.sql")),
+                deliver_delete_again: render(include_str!(
+                    "../../sql/postgres/deliver_delete_again.sql"
+                )),
+                browse_newest: render(include_str!("../../sql/postgres/browse_newest.sql")),
+                browse_oldest: render(include_str!("../../sql/postgres/browse_oldest.sql")),
+                reach_newest: render(include_str!("../../sql/postgres/reach_newest.sql")),
+                reach_oldest: render(include_str!("../../sql/postgres/reach_oldest.sql")),
+                history: render(include_str!("../../sql/postgres/history.sql")),
+                groups: render(include_str!("../../sql/postgres/groups.sql")),
+                pause: render(include_str!("../../sql/postgres/pause.sql")),
+                resume: render(include_str!("../../sql/postgres/resume.sql")),
+                pauses: render(include_str!("../../sql/postgres/pauses.sql")),
+                start_job: render(include_str!("../../sql/postgres/start_job.sql")),
+                jobs: render(include_str!("../../sql/postgres/jobs.sql")),
+                job: render(include_str!("../../sql/postgres/job.sql")),
+                set_job: render(include_str!("../../sql/postgres/set_job.sql")),
+                advance: render(include_str!("../../sql/postgres/advance.sql")),
+                relays: render(include_str!("../../sql/postgres/relays.sql")),
+                blocked: render(include_str!("../../sql/postgres/blocked.sql")),
+                health: render(include_str!("../../sql/postgres/health.sql")),
             },
-            name: format!("{} ({})", presence::host(), std::process::id()),
+            name: crew::name(),
             claim: link(CLAIM),
             settle: link(SETTLE),
             ops: link(OPERATE),
@@ -243,5 +286,72 @@ impl Store for Postgres {
 
     async fn examine(&self) -> Result<Vec<Finding>, StoreError> {
         self.find().await
+    }
+
+    async fn browse(
+        &self,
+        filter: &Filter,
+        order: Order,
+        from: Option<Mark>,
+        limit: u32,
+    ) -> Result<Page, StoreError> {
+        self.page(filter, order, from, limit).await
+    }
+
+    async fn history(&self, id: Uuid) -> Result<Vec<Attempt>, StoreError> {
+        self.attempts(id).await
+    }
+
+    async fn groups(&self, filter: &Filter, limit: u32) -> Result<Vec<Group>, StoreError> {
+        self.dead_groups(filter, limit).await
+    }
+
+    async fn pause(&self, target: &Target, act: &Act) -> Result<bool, StoreError> {
+        self.leave_in_peace(target, act).await
+    }
+
+    async fn resume(&self, target: &Target, act: &Act) -> Result<bool, StoreError> {
+        self.go_on(target, act).await
+    }
+
+    async fn pauses(&self) -> Result<Vec<Pause>, StoreError> {
+        self.paused().await
+    }
+
+    async fn start_job(&self, redelivery: &Redelivery, act: &Act) -> Result<Job, StoreError> {
+        self.begin(redelivery, act).await
+    }
+
+    async fn jobs(&self, limit: u32) -> Result<Vec<Job>, StoreError> {
+        self.known_jobs(limit).await
+    }
+
+    async fn job(&self, id: Uuid) -> Result<Option<Job>, StoreError> {
+        Ok(self.known_job(id).await?.map(|(job, _)| job))
+    }
+
+    async fn set_job(
+        &self,
+        id: Uuid,
+        state: JobState,
+        act: &Act,
+    ) -> Result<Option<Job>, StoreError> {
+        self.bring_to(id, state, act).await
+    }
+
+    async fn advance(&self, id: Uuid, limit: u32) -> Result<Option<Job>, StoreError> {
+        self.redeliver_next(id, limit).await
+    }
+
+    async fn relays(&self) -> Result<Vec<RelayInfo>, StoreError> {
+        self.crew().await
+    }
+
+    async fn blocked(&self, limit: u32) -> Result<Vec<BlockedKey>, StoreError> {
+        self.blocked_keys(limit).await
+    }
+
+    async fn health(&self) -> Result<Health, StoreError> {
+        self.condition().await
     }
 }

@@ -8,8 +8,10 @@ mod decode;
 mod examine;
 mod fault;
 mod home;
+mod jobs;
 mod letter;
 mod link;
+mod look;
 mod operate;
 mod presence;
 mod settle;
@@ -30,8 +32,9 @@ use self::link::Link;
 use self::presence::Standing;
 use super::cursors::Cursors;
 use super::{
-    Act, Audit, Claim, Claimed, Clean, Content, Filter, Finding, Mark, Settled, Settlement, Stats,
-    Store, StoreError,
+    Act, Attempt, Audit, BlockedKey, Claim, Claimed, Clean, Content, Filter, Finding, Group,
+    Health, Job, JobState, Mark, Order, Page, Pause, Redelivery, RelayInfo, Settled, Settlement,
+    Stats, Store, StoreError, Target,
 };
 use crate::enqueue::{EnqueueError, Receipt};
 use crate::event::{Lease, Record};
@@ -91,6 +94,31 @@ struct Sql {
     again: String,
     discard: String,
     note: String,
+    crashed: String,
+    attempt: String,
+    surplus: String,
+    forget: String,
+    forget_some: String,
+    history: String,
+    browse_newest: String,
+    browse_oldest: String,
+    reach_newest: String,
+    reach_oldest: String,
+    next: String,
+    next_reach: String,
+    groups: String,
+    pause: String,
+    resume: String,
+    pauses: String,
+    start_job: String,
+    jobs: String,
+    job: String,
+    set_job: String,
+    advance: String,
+    leases: String,
+    blocking: String,
+    head: String,
+    behind: String,
 }
 
 impl Sqlite {
@@ -139,6 +167,31 @@ impl Sqlite {
             again: render(include_str!("../../sql/sqlite/again.sql")),
             discard: render(include_str!("../../sql/sqlite/discard.sql")),
             note: render(include_str!("../../sql/sqlite/note.sql")),
+            crashed: render(include_str!("../../sql/sqlite/crashed.sql")),
+            attempt: render(include_str!("../../sql/sqlite/attempt.sql")),
+            surplus: render(include_str!("../../sql/sqlite/surplus.sql")),
+            forget: render(include_str!("../../sql/sqlite/forget.sql")),
+            forget_some: render(include_str!("../../sql/sqlite/forget_some.sql")),
+            history: render(include_str!("../../sql/sqlite/history.sql")),
+            browse_newest: render(include_str!("../../sql/sqlite/browse_newest.sql")),
+            browse_oldest: render(include_str!("../../sql/sqlite/browse_oldest.sql")),
+            reach_newest: render(include_str!("../../sql/sqlite/reach_newest.sql")),
+            reach_oldest: render(include_str!("../../sql/sqlite/reach_oldest.sql")),
+            next: render(include_str!("../../sql/sqlite/next.sql")),
+            next_reach: render(include_str!("../../sql/sqlite/next_reach.sql")),
+            groups: render(include_str!("../../sql/sqlite/groups.sql")),
+            pause: render(include_str!("../../sql/sqlite/pause.sql")),
+            resume: render(include_str!("../../sql/sqlite/resume.sql")),
+            pauses: render(include_str!("../../sql/sqlite/pauses.sql")),
+            start_job: render(include_str!("../../sql/sqlite/start_job.sql")),
+            jobs: render(include_str!("../../sql/sqlite/jobs.sql")),
+            job: render(include_str!("../../sql/sqlite/job.sql")),
+            set_job: render(include_str!("../../sql/sqlite/set_job.sql")),
+            advance: render(include_str!("../../sql/sqlite/advance.sql")),
+            leases: render(include_str!("../../sql/sqlite/leases.sql")),
+            blocking: render(include_str!("../../sql/sqlite/blocking.sql")),
+            head: render(include_str!("../../sql/sqlite/head.sql")),
+            behind: render(include_str!("../../sql/sqlite/behind.sql")),
         };
         Ok(Self {
             outbox: Arc::new(Outbox {
@@ -346,5 +399,89 @@ impl Store for Sqlite {
 
     async fn examine(&self) -> Result<Vec<Finding>, StoreError> {
         self.write(|outbox, link| outbox.find(link)).await
+    }
+
+    async fn browse(
+        &self,
+        filter: &Filter,
+        order: Order,
+        from: Option<Mark>,
+        limit: u32,
+    ) -> Result<Page, StoreError> {
+        let filter = filter.clone();
+        self.read(move |outbox, link| outbox.page(link, filter, order, from, limit))
+            .await
+    }
+
+    async fn history(&self, id: Uuid) -> Result<Vec<Attempt>, StoreError> {
+        self.read(move |outbox, link| outbox.attempts(link, id))
+            .await
+    }
+
+    async fn groups(&self, filter: &Filter, limit: u32) -> Result<Vec<Group>, StoreError> {
+        let filter = filter.clone();
+        self.read(move |outbox, link| outbox.dead_groups(link, &filter, limit))
+            .await
+    }
+
+    async fn pause(&self, target: &Target, act: &Act) -> Result<bool, StoreError> {
+        let (target, act) = (target.clone(), act.clone());
+        self.write(move |outbox, link| outbox.leave_in_peace(link, &target, &act))
+            .await
+    }
+
+    async fn resume(&self, target: &Target, act: &Act) -> Result<bool, StoreError> {
+        let (target, act) = (target.clone(), act.clone());
+        self.write(move |outbox, link| outbox.go_on(link, &target, &act))
+            .await
+    }
+
+    async fn pauses(&self) -> Result<Vec<Pause>, StoreError> {
+        self.read(|outbox, link| outbox.paused(link)).await
+    }
+
+    async fn start_job(&self, redelivery: &Redelivery, act: &Act) -> Result<Job, StoreError> {
+        let (redelivery, act) = (redelivery.clone(), act.clone());
+        self.write(move |outbox, link| outbox.begin(link, &redelivery, &act))
+            .await
+    }
+
+    async fn jobs(&self, limit: u32) -> Result<Vec<Job>, StoreError> {
+        self.read(move |outbox, link| outbox.known_jobs(link, limit))
+            .await
+    }
+
+    async fn job(&self, id: Uuid) -> Result<Option<Job>, StoreError> {
+        self.read(move |outbox, link| outbox.known_job(link, id))
+            .await
+    }
+
+    async fn set_job(
+        &self,
+        id: Uuid,
+        state: JobState,
+        act: &Act,
+    ) -> Result<Option<Job>, StoreError> {
+        let act = act.clone();
+        self.write(move |outbox, link| outbox.bring_to(link, id, state, &act))
+            .await
+    }
+
+    async fn advance(&self, id: Uuid, limit: u32) -> Result<Option<Job>, StoreError> {
+        self.write(move |outbox, link| outbox.redeliver_next(link, id, limit))
+            .await
+    }
+
+    async fn relays(&self) -> Result<Vec<RelayInfo>, StoreError> {
+        self.read(|outbox, link| outbox.crew(link)).await
+    }
+
+    async fn blocked(&self, limit: u32) -> Result<Vec<BlockedKey>, StoreError> {
+        self.read(move |outbox, link| outbox.blocked_keys(link, limit))
+            .await
+    }
+
+    async fn health(&self) -> Result<Health, StoreError> {
+        self.read(|outbox, link| outbox.condition(link)).await
     }
 }

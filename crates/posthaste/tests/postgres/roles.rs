@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use posthaste::schema::{self, Roles};
 use posthaste::store::postgres::Postgres;
-use posthaste::store::{Act, Claim, Clean, Filter, Grade, Mark, Settlement, Store, Verdict};
+use posthaste::store::{
+    Act, Claim, Clean, Filter, Grade, JobState, Mark, Order, Redelivery, Settlement, Store, Target,
+    Verdict,
+};
 use posthaste::{DeadReason, Message};
 use posthaste_testkit::outbox::{Fresh, connect};
 use tokio_postgres::Client;
@@ -77,6 +80,13 @@ impl Guarded {
     /// `{outbox}` and the objects that are named after it, such as `{outbox}_audit`.
     fn sql(&self, sql: &str) -> String {
         sql.replace("{outbox}", &self.fresh.table.to_string())
+    }
+}
+
+fn act() -> Act {
+    Act {
+        actor: "ada".to_owned(),
+        why: "fixed".to_owned(),
     }
 }
 
@@ -219,6 +229,26 @@ async fn a_relay_moves_events_and_changes_none() {
         settle(claimed[0].lease, verdict).await;
     }
     assert_eq!(store.stats().await.unwrap().dead, 2);
+    assert!(store.pauses().await.unwrap().is_empty());
+    let operator = guarded.store(&guarded.roles.operator).await;
+    let everything = Redelivery {
+        filter: Filter::default(),
+        rate: None,
+    };
+    let job = operator.start_job(&everything, &act()).await.unwrap();
+    let done = store.advance(job.id, 1).await.unwrap().unwrap();
+    assert_eq!((done.total, done.redelivered), (2, 1));
+    operator
+        .set_job(job.id, JobState::Cancelled, &act())
+        .await
+        .unwrap();
+    let claimed = store.claim(&Claim::new(1)).await.unwrap().events;
+    let dead = Verdict::Dead {
+        reason: DeadReason::Rejected,
+        error: "x".to_owned(),
+        letter: None,
+    };
+    settle(claimed[0].lease, dead).await;
     let clean = |archive| Clean {
         retention: Duration::ZERO,
         dead_retention: Some(Duration::ZERO),
@@ -234,7 +264,6 @@ async fn a_relay_moves_events_and_changes_none() {
         .refuses(
             role,
             &[
-                "insert into {outbox} (topic, payload, ordering_key) values ('t', '1', 'k')",
                 "insert into {outbox} (topic, payload, dedupe_key) values ('t', '1', 'k')",
                 "insert into {outbox} (id, topic, payload) values (gen_random_uuid(), 't', '1')",
                 "insert into {outbox} (topic, payload, created_at) values ('t', '1', 'yesterday')",
@@ -244,7 +273,11 @@ async fn a_relay_moves_events_and_changes_none() {
                 "update {outbox} set ordering_key = null",
                 "select * from {outbox}_archive",
                 "delete from {outbox}_archive",
-                "insert into {outbox}_audit (actor, act, event_id, topic, why) values ('', '', gen_random_uuid(), '', '')",
+                "select * from {outbox}_audit",
+                "delete from {outbox}_audit",
+                "insert into {outbox}_pauses (destination, actor, why) values ('', '', '')",
+                "delete from {outbox}_pauses",
+                "delete from {outbox}_jobs",
                 "truncate {outbox}",
                 "select {outbox}_enqueue('shop.order.placed.v1', '1')",
             ],
@@ -265,7 +298,18 @@ async fn a_reader_sees_how_things_stand_but_no_content() {
     assert_eq!(store.audit(None, 10).await.unwrap(), []);
     let refused = store.content(guarded.ids[0]).await.unwrap_err();
     assert_eq!(refused.code(), "store.refused");
-    assert_eq!(store.stats().await.unwrap().pending, 2);
+    let stats = store.stats().await.unwrap();
+    assert_eq!((stats.pending, stats.enqueued), (2, Some(2)));
+    let any = Filter::default();
+    let page = store.browse(&any, Order::NewestFirst, None, 10).await;
+    assert_eq!(page.unwrap().records.len(), 2);
+    assert_eq!(store.groups(&Filter::default(), 10).await.unwrap(), []);
+    assert_eq!(store.history(guarded.ids[0]).await.unwrap(), []);
+    assert_eq!(store.pauses().await.unwrap(), []);
+    assert_eq!(store.jobs(10).await.unwrap(), []);
+    assert_eq!(store.relays().await.unwrap(), []);
+    assert_eq!(store.blocked(10).await.unwrap(), []);
+    assert!(store.health().await.unwrap().table_bytes.is_some());
     guarded
         .allows(
             role,
@@ -320,14 +364,14 @@ async fn an_operator_brings_events_back_and_leaves_a_trace() {
         .collect();
     relay.settle(&settlements).await.unwrap();
     let store = guarded.store(role).await;
-    let act = Act {
-        actor: "ada".to_owned(),
-        why: "fixed".to_owned(),
-    };
+    let act = act();
+    assert!(store.pause(&Target::Outbox, &act).await.unwrap());
+    assert!(store.resume(&Target::Outbox, &act).await.unwrap());
+    assert_eq!(store.history(guarded.ids[0]).await.unwrap().len(), 1);
     let back = store.redeliver(&guarded.ids, &act).await.unwrap();
     assert_eq!(back.len(), 2);
     assert_eq!(store.discard(&back[..1], &act).await.unwrap().len(), 1);
-    assert_eq!(store.audit(None, 10).await.unwrap().len(), 3);
+    assert_eq!(store.audit(None, 10).await.unwrap().len(), 5);
     assert!(store.content(back[0]).await.unwrap().is_some());
     guarded
         .allows(role, &["select * from {outbox}_audit"])

@@ -96,7 +96,7 @@ async fn an_address_says_where_to_apply_and_to_check() {
     let store = connect(&address, orders.clone()).await.map(drop);
     assert_eq!(store.unwrap_err().code(), "schema.missing");
     assert!(!file.dir.join("other.db").exists(), "to look makes no file");
-    assert_eq!(schema::apply_at(&address, &orders).await.unwrap(), 1);
+    assert_eq!(schema::apply_at(&address, &orders).await.unwrap(), 2);
     schema::check_at(&address, &orders).await.unwrap();
     assert_eq!(
         schema::sql_at(&address, &orders).unwrap(),

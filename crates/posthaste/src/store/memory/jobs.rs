@@ -118,7 +118,7 @@ impl Contents {
             .filter(|(mark, _)| *mark > cursor && mark.at <= job.created_at)
             .collect();
         next.sort_by_key(|(mark, _)| *mark);
-        let is_all = next.len() <= allowed;
+        let is_all = next.len() < allowed;
         next.truncate(allowed);
         let ids: Vec<Uuid> = next.iter().map(|(_, record)| record.id).collect();
         let act = Act {

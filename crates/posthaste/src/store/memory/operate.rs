@@ -1,16 +1,17 @@
 //! What operators ask of an outbox in memory: pages, history, groups, pauses, relays, blocked keys.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use uuid::Uuid;
 
 use super::Contents;
 use super::rows::{State, Stored};
-use crate::event::{DeadReason, Record, Status};
+use crate::event::{DeadReason, Status};
+use crate::store::group::{Dead, Grouping};
 use crate::store::{
-    Act, Attempt, Audit, BlockedKey, Filter, GROUP_TOPICS, Group, Mark, Order, Page, Pause,
-    RelayInfo, Target, crew, history, storable,
+    Act, Attempt, Audit, BlockedKey, Filter, Group, Mark, Order, Page, Pause, RelayInfo, Target,
+    crew, history, storable,
 };
 
 /// A relay that was seen.
@@ -63,22 +64,7 @@ impl Contents {
             ..filter.clone()
         };
         let wanted = self.rows.iter().filter(|row| row.is_meant(&filter, now));
-        let mut records: Vec<Record> = wanted.map(Stored::record).collect();
-        records.sort_by_key(Record::place);
-        match order {
-            Order::OldestFirst => records.retain(|record| from.is_none_or(|f| record.place() > f)),
-            Order::NewestFirst => {
-                records.retain(|record| from.is_none_or(|f| record.place() < f));
-                records.reverse();
-            }
-        }
-        let limit = limit as usize;
-        records.truncate(limit);
-        let next = records.last().filter(|_| records.len() == limit);
-        Page {
-            next: next.map(Record::place),
-            records,
-        }
+        Page::of(wanted.map(Stored::record).collect(), order, from, limit)
     }
 
     pub(super) fn history(&self, id: Uuid) -> Vec<Attempt> {
@@ -89,42 +75,20 @@ impl Contents {
     }
 
     pub(super) fn groups(&self, filter: &Filter, limit: u32, now: SystemTime) -> Vec<Group> {
-        let mut groups: BTreeMap<(String, &str), Group> = BTreeMap::new();
-        let mut topics: BTreeMap<(String, &str), BTreeSet<String>> = BTreeMap::new();
+        let mut groups = Grouping::default();
         for row in self.rows.iter().filter(|row| row.is_meant(filter, now)) {
-            let State::Dead { at, reason } = row.state else {
-                continue;
-            };
-            let key = (row.fingerprint(), reason.as_str());
-            let of_key = topics.entry(key.clone()).or_default();
-            of_key.insert(row.values.topic.clone());
-            let group = groups.entry(key).or_insert_with_key(|(print, _)| Group {
-                fingerprint: print.clone(),
-                reason,
-                count: 0,
-                error: None,
-                topics: Vec::new(),
-                oldest: at,
-                newest: SystemTime::UNIX_EPOCH,
-                sample: row.values.id,
-            });
-            group.count += 1;
-            group.oldest = group.oldest.min(at);
-            // In sequence: of those that died together, the last is the sample.
-            if at >= group.newest {
-                group.newest = at;
-                group.error = row.last_error.clone();
-                group.sample = row.values.id;
+            if let State::Dead { at, reason } = row.state {
+                groups.add(Dead {
+                    fingerprint: row.fingerprint(),
+                    reason,
+                    topic: row.values.topic.clone(),
+                    at,
+                    id: row.values.id,
+                    error: row.last_error.clone(),
+                });
             }
         }
-        for (key, group) in &mut groups {
-            let all = topics.remove(key).unwrap_or_default();
-            group.topics = all.into_iter().take(GROUP_TOPICS).collect();
-        }
-        let mut groups: Vec<Group> = groups.into_values().collect();
-        groups.sort_by_key(|group| std::cmp::Reverse((group.count, group.newest)));
-        groups.truncate(limit as usize);
-        groups
+        groups.largest(limit)
     }
 
     pub(super) fn pause(&mut self, target: &Target, act: &Act, now: SystemTime) -> bool {

@@ -29,6 +29,7 @@ pub(super) struct Stored {
     pub(super) last_error: Option<String>,
     pub(super) created_at: SystemTime,
     pub(super) updated_at: SystemTime,
+    pub(super) redeliveries: i32,
     /// The attempts that were written down, the oldest first.
     pub(super) history: Vec<Attempt>,
 }
@@ -85,6 +86,7 @@ impl Rows {
                 last_error: None,
                 created_at: now,
                 updated_at: now,
+                redeliveries: 0,
                 history: Vec::new(),
             },
         );
@@ -158,17 +160,20 @@ impl Rows {
                     row.attempts = 0;
                     row.next_attempt_at = now;
                     row.updated_at = now;
-                    row.values.headers = redelivered(headers(&row.values));
+                    row.redeliveries += 1;
                     acted.push((id, id, row.values.topic.clone()));
                 }
-                State::Delivered { .. } => anew.push(row.values.clone()),
+                State::Delivered { .. } => anew.push((row.values.clone(), row.redeliveries)),
                 State::Pending | State::Processing { .. } => {}
             }
         }
-        for values in anew {
+        for (values, redeliveries) in anew {
             let origin = values.id;
             let topic = values.topic.clone();
             let receipt = self.enqueue(again(values), now);
+            if let Some(row) = self.at(receipt.sequence) {
+                row.redeliveries = redeliveries + 1;
+            }
             acted.push((origin, receipt.id, topic));
         }
         acted
@@ -350,6 +355,8 @@ impl Stored {
     /// The event for a relay that has just claimed it.
     pub(super) fn event(&self, relay: &Relay<'_>, now: SystemTime) -> Event {
         let values = self.values.clone();
+        let mut headers = headers(&self.values);
+        header::tell_redeliveries(&mut headers, self.redeliveries);
         Event {
             table: relay.table.clone(),
             id: values.id,
@@ -362,7 +369,7 @@ impl Stored {
             event_type: values.event_type,
             ordering_key: values.ordering_key,
             dedupe_key: values.dedupe_key,
-            headers: headers(&self.values),
+            headers,
             content_type: values.content_type,
             payload: self.payload(),
             trace: values.traceparent.map(|traceparent| TraceContext {
@@ -438,16 +445,8 @@ fn letter(row: &Stored, topic: &str) -> Option<Row> {
 fn again(values: Row) -> Row {
     let mut headers = headers(&values);
     headers.insert(header::REDELIVERY_OF.to_owned(), values.id.to_string());
-    anew(values, redelivered(headers))
-}
-
-/// These headers, saying that the event was redelivered once more.
-fn redelivered(mut headers: BTreeMap<String, String>) -> String {
-    let before = headers.get(header::REDELIVERED);
-    let times = before.and_then(|times| times.parse().ok()).unwrap_or(0_u32);
-    let times = times.saturating_add(1).to_string();
-    headers.insert(header::REDELIVERED.to_owned(), times);
-    serde_json::to_string(&headers).expect("a map of strings is JSON")
+    let headers = serde_json::to_string(&headers).expect("a map of strings is JSON");
+    anew(values, headers)
 }
 
 /// A copy of an event, under an id of its own and with these headers.

@@ -10,6 +10,7 @@ use tokio_postgres::types::{FromSql, Type};
 use uuid::Uuid;
 
 use crate::event::{DeadReason, Event, Lease, Record, Status};
+use crate::header;
 use crate::message::TraceContext;
 use crate::store::{Audit, Content};
 use crate::table::Table;
@@ -116,6 +117,7 @@ mod column {
     pub(super) const LEASE_EPOCH: usize = 19;
     pub(super) const DEAD_REASON: usize = 20;
     pub(super) const CLAIMED_AT: usize = 21;
+    pub(super) const REDELIVERIES: usize = 22;
 }
 
 pub(super) fn lease(row: &Row, owner: Uuid) -> Lease {
@@ -142,17 +144,18 @@ pub(super) fn is_event(row: &Row) -> bool {
     row.get::<_, Option<Uuid>>(column::ID).is_some()
 }
 
-fn reason(text: Option<&str>) -> Option<DeadReason> {
+pub(super) fn reason(text: Option<&str>) -> Option<DeadReason> {
     text.map(|text| DeadReason::parse(text).unwrap_or(DeadReason::Malformed))
 }
 
 pub(super) fn event(row: &Row, table: &Arc<Table>, lease: Lease) -> Result<Event, String> {
     let headers: JsonText<'_> = row.get(column::HEADERS);
-    let headers: BTreeMap<String, String> = match headers.0 {
+    let mut headers: BTreeMap<String, String> = match headers.0 {
         b"{}" => BTreeMap::new(),
         text => serde_json::from_slice(text)
             .map_err(|_| "headers is not a JSON object with texts as its values".to_owned())?,
     };
+    header::tell_redeliveries(&mut headers, row.get(column::REDELIVERIES));
     let payload = payload(row.get(column::PAYLOAD), || row.get(column::PAYLOAD_BYTES));
     let created_at: Timestamp = row.get(column::CREATED_AT);
     let claimed_at: Timestamp = row.get(column::CLAIMED_AT);
@@ -243,6 +246,6 @@ fn payload<'a>(json: Option<JsonText<'_>>, bytes: impl FnOnce() -> &'a [u8]) -> 
     }
 }
 
-fn attempts(count: i32) -> u32 {
+pub(super) fn attempts(count: i32) -> u32 {
     u32::try_from(count).expect("the table checks that attempts is not negative")
 }

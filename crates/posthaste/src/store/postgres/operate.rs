@@ -10,7 +10,7 @@ use super::decode::Timestamp;
 use super::{Postgres, decode, topics};
 use crate::event::{DeadReason, Record, Status};
 use crate::pattern::Pattern;
-use crate::store::{Act, Audit, Clean, Content, Filter, Mark, Stats, StoreError, storable};
+use crate::store::{Act, Audit, Clean, Content, Filter, Mark, StoreError, storable};
 
 /// No event is older, and every database can subtract it.
 const CENTURY: Duration = Duration::from_secs(100 * 365 * 86_400);
@@ -22,35 +22,16 @@ impl Postgres {
             true => ("clean_archive", &self.sql.clean_archive),
             false => ("clean", &self.sql.clean),
         };
-        self.ops
-            .execute(
-                name,
-                sql,
-                &[
-                    &clean.retention.as_secs_f64(),
-                    &clean
-                        .dead_retention
-                        .map(|retention| retention.as_secs_f64()),
-                    &i64::from(clean.limit),
-                ],
-            )
-            .await
-    }
-
-    /// The outbox in numbers.
-    pub(super) async fn in_numbers(&self) -> Result<Stats, StoreError> {
-        let rows = self.ops.query("stats", &self.sql.stats, &[]).await?;
-        let row = rows.first().expect("stats has one row");
-        let count = |column| row.get::<_, i64>(column).unsigned_abs();
-        Ok(Stats {
-            pending: count("pending"),
-            processing: count("processing"),
-            dead: count("dead"),
-            stuck: count("stuck"),
-            oldest_pending: Duration::try_from_secs_f64(row.get("oldest_pending"))
-                .unwrap_or_default(),
-            ..Stats::default()
-        })
+        let values: [&(dyn ToSql + Sync); 3] = [
+            &clean.retention.as_secs_f64(),
+            &clean
+                .dead_retention
+                .map(|retention| retention.as_secs_f64()),
+            &i64::from(clean.limit),
+        ];
+        let rows = self.ops.query(name, sql, &values).await?;
+        let row = rows.first().expect("a count has one row");
+        Ok(row.get::<_, i64>(0).unsigned_abs())
     }
 
     /// Events as an operator sees them.
@@ -152,11 +133,11 @@ impl Postgres {
     }
 }
 
-/// A filter in the shape of `list.sql` and `count.sql`, which have the same conditions.
-struct Values<'f> {
+/// A filter in the shape of `list.sql` and of all others that have its conditions.
+pub(super) struct Values<'f> {
     filter: &'f Filter,
     topics: Option<&'f [String]>,
-    status: Option<Vec<&'static str>>,
+    pub(super) status: Option<Vec<&'static str>>,
     ids: Option<&'f [Uuid]>,
     topic: Option<String>,
     older_than: Option<f64>,
@@ -166,7 +147,7 @@ struct Values<'f> {
 }
 
 impl<'f> Values<'f> {
-    fn of(filter: &'f Filter) -> Self {
+    pub(super) fn of(filter: &'f Filter) -> Self {
         let seconds = |age: Duration| age.min(CENTURY).as_secs_f64();
         let status = || filter.status.iter().copied().map(Status::as_str).collect();
         Self {
@@ -183,7 +164,7 @@ impl<'f> Values<'f> {
     }
 
     /// `$1` and those that follow.
-    fn params(&self) -> Vec<&(dyn ToSql + Sync)> {
+    pub(super) fn params(&self) -> Vec<&(dyn ToSql + Sync)> {
         vec![
             &self.filter.scope.namespace,
             &self.topics,
@@ -200,22 +181,35 @@ impl<'f> Values<'f> {
             &self.filter.aggregate_type,
             &self.filter.aggregate_id,
             &self.ended_for,
+            &self.filter.fingerprint,
         ]
     }
 }
 
 #[cfg(test)]
 mod tests {
+    /// The conditions of a filter, without how far they are indented.
+    fn conditions(sql: &'static str) -> Vec<&'static str> {
+        let lines = sql.lines().map(str::trim);
+        let from_first = lines.skip_while(|line| !line.starts_with("where ($1::text"));
+        let last = |line: &&str| line.starts_with("and ($16::text");
+        let mut conditions: Vec<&str> = from_first.collect();
+        let end = conditions.iter().position(last).expect("all conditions");
+        conditions.truncate(end + 1);
+        conditions
+    }
+
     #[test]
-    fn what_is_listed_is_what_is_counted() {
-        let conditions = |sql: &'static str| {
-            let from = sql.find("from {outbox}").expect("a table");
-            let to = sql.find("order by").unwrap_or(sql.len());
-            sql[from..to].trim()
-        };
-        assert_eq!(
-            conditions(include_str!("../../../sql/postgres/list.sql")),
-            conditions(include_str!("../../../sql/postgres/count.sql"))
-        );
+    fn what_is_listed_is_what_is_counted_browsed_grouped_and_redelivered() {
+        let list = conditions(include_str!("../../../sql/postgres/list.sql"));
+        for other in [
+            include_str!("../../../sql/postgres/count.sql"),
+            include_str!("../../../sql/postgres/browse_newest.sql"),
+            include_str!("../../../sql/postgres/browse_oldest.sql"),
+            include_str!("../../../sql/postgres/groups.sql"),
+            include_str!("../../../sql/postgres/advance.sql"),
+        ] {
+            assert_eq!(conditions(other), list);
+        }
     }
 }

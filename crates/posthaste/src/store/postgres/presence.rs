@@ -165,15 +165,8 @@ impl Postgres {
     }
 }
 
-/// The machine, as other relays see it.
-pub(super) fn host() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/hostname")
-        .map(|name| name.trim().to_owned())
-        .unwrap_or_else(|_| "unknown host".to_owned())
-}
-
 /// The same for every version of every relay of this table: FNV-1a of its name.
-fn leader_key(table: &Table) -> i64 {
+pub(super) fn leader_key(table: &Table) -> i64 {
     let hash = format!("outbox:{table}")
         .bytes()
         .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {

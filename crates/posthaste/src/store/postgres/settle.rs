@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::Postgres;
 use crate::event::Lease;
-use crate::store::{Settled, Settlement, StoreError, Verdict, storable};
+use crate::store::{Ending, Settled, Settlement, StoreError, Verdict, fingerprint, storable};
 
 impl Postgres {
     /// Ends leases, however mixed, in one round trip.
@@ -16,24 +16,35 @@ impl Postgres {
         &self,
         settlements: &[Settlement],
     ) -> Result<Settled, StoreError> {
-        let with = |wanted: fn(&Verdict) -> bool| {
-            settlements
-                .iter()
-                .filter(move |s| wanted(&s.verdict))
-                .map(|s| &s.lease)
+        // Of what was claimed once there is no history: it takes the short way.
+        let with = |keep: bool, once: bool| {
+            settlements.iter().filter(move |s| {
+                s.verdict == Verdict::Delivered { keep } && (s.lease.epoch == 1) == once
+            })
         };
-        let kept = with(|verdict| matches!(verdict, Verdict::Delivered { keep: true }));
-        let deleted = with(|verdict| matches!(verdict, Verdict::Delivered { keep: false }));
+        let (kept, deleted) = (with(true, true), with(false, true));
+        let (kept_again, deleted_again) = (with(true, false), with(false, false));
         let others = settlements
             .iter()
             .filter(|s| !matches!(s.verdict, Verdict::Delivered { .. }));
         // Sent together on one connection: however mixed, a batch is one round trip.
-        let (kept, deleted, others) = tokio::join!(
-            self.end("deliver", &self.sql.deliver, kept),
-            self.end("deliver_delete", &self.sql.deliver_delete, deleted),
+        let sql = &self.sql;
+        let (kept, deleted, kept_again, deleted_again, others) = tokio::join!(
+            self.end("deliver", &sql.deliver, kept.map(|s| &s.lease)),
+            self.end(
+                "deliver_delete",
+                &sql.deliver_delete,
+                deleted.map(|s| &s.lease)
+            ),
+            self.end_with_history(kept_again),
+            self.end(
+                "deliver_delete_again",
+                &sql.deliver_delete_again,
+                deleted_again.map(|s| &s.lease)
+            ),
             self.end_otherwise(others),
         );
-        let lost = [kept?, deleted?, others?].concat();
+        let lost = [kept?, deleted?, kept_again?, deleted_again?, others?].concat();
         self.held.end(settlements.iter().map(|s| s.lease.owner));
         Ok(Settled {
             applied: settlements.len() - lost.len(),
@@ -83,6 +94,33 @@ impl Postgres {
         }
     }
 
+    async fn end_with_history<'s>(
+        &self,
+        settlements: impl Iterator<Item = &'s Settlement> + Clone,
+    ) -> Result<Vec<Lease>, StoreError> {
+        let leases: Leases = settlements.clone().map(|s| &s.lease).collect();
+        if leases.ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (took, destinations) = tried(settlements.clone());
+        let rows = self
+            .settle
+            .query(
+                "deliver_again",
+                &self.sql.deliver_again,
+                &[
+                    &leases.owners,
+                    &leases.ids,
+                    &leases.epochs,
+                    &took,
+                    &destinations,
+                    &self.name,
+                ],
+            )
+            .await?;
+        Ok(Self::lost(settlements.map(|s| &s.lease), &rows))
+    }
+
     async fn end_otherwise<'s>(
         &self,
         settlements: impl Iterator<Item = &'s Settlement> + Clone,
@@ -96,6 +134,9 @@ impl Postgres {
         let mut reasons = Vec::new();
         let mut errors = Vec::new();
         let mut letters = Vec::new();
+        let mut fingerprints = Vec::new();
+        let mut endings = Vec::new();
+        let (took, destinations) = tried(settlements.clone());
         for settlement in settlements.clone() {
             let mut letter = None;
             let (verdict, delay, reason, error) = match &settlement.verdict {
@@ -116,7 +157,11 @@ impl Postgres {
             verdicts.push(verdict);
             delays.push(delay);
             reasons.push(reason);
-            errors.push(error.map(|text| storable(text)));
+            let error = error.map(|text| storable(text));
+            fingerprints.push(error.as_deref().map(fingerprint));
+            errors.push(error);
+            let ending = Ending::of(settlement).filter(|_| settlement.is_for_history());
+            endings.push(ending.map(Ending::as_str));
             letters.push(letter);
         }
         let rows = self
@@ -133,6 +178,11 @@ impl Postgres {
                     &reasons,
                     &errors,
                     &letters,
+                    &fingerprints,
+                    &endings,
+                    &took,
+                    &destinations,
+                    &self.name,
                 ],
             )
             .await?;
@@ -148,6 +198,19 @@ impl Postgres {
             .copied()
             .collect()
     }
+}
+
+/// How long each attempt took, in seconds, and where to.
+fn tried<'s>(
+    settlements: impl Iterator<Item = &'s Settlement>,
+) -> (Vec<Option<f64>>, Vec<Option<String>>) {
+    let tried = settlements.map(|s| s.tried.as_ref());
+    tried
+        .map(|tried| {
+            let took = tried.map(|tried| tried.took.as_secs_f64());
+            (took, tried.map(|tried| storable(&tried.destination)))
+        })
+        .unzip()
 }
 
 /// The columns of a batch of leases.

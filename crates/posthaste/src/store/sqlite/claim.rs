@@ -24,6 +24,8 @@ const LOOK: i64 = 4;
 struct Found {
     go: Vec<i64>,
     park: Vec<i64>,
+    /// Those of them whose former owner is gone or came too late.
+    crashed: Vec<i64>,
     /// How far it looked.
     last: Option<Cursor>,
     more: bool,
@@ -84,6 +86,9 @@ impl Outbox {
         while let Some(row) = rows.next()? {
             let sequence = row.get(0)?;
             found.go.push(sequence);
+            if row.get(2)? {
+                found.crashed.push(sequence);
+            }
             found.last = Some(Cursor(row.get(1)?, sequence));
         }
         found.more = found.go.len() >= claim.limit as usize;
@@ -129,6 +134,9 @@ impl Outbox {
             last_seen = place(row, 1, 2)?;
             if let Some(place @ Cursor(_, sequence)) = place(row, 4, 3)? {
                 last_found = last_found.max(Some(place));
+                if row.get(6)? {
+                    found.crashed.push(sequence);
+                }
                 match row.get(5)? {
                     true => found.park.push(sequence),
                     false => found.go.push(sequence),
@@ -153,7 +161,12 @@ impl Outbox {
     ) -> Result<Claimed, StoreError> {
         let (go, park) = (list(&found.go), list(&found.park));
         let lease = decode::length(claim.lease);
+        let crashed = list(&found.crashed);
         let (parked, taken) = link.write_lazily(|connection| {
+            if !found.crashed.is_empty() {
+                let mut write = connection.prepare_cached(&self.sql.crashed)?;
+                write.execute(params![now, crashed])?;
+            }
             let parked: Vec<(String, i64)> = match found.park.is_empty() {
                 true => Vec::new(),
                 false => connection

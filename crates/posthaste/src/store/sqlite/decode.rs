@@ -10,6 +10,7 @@ use rusqlite::types::ValueRef;
 use uuid::Uuid;
 
 use crate::event::{DeadReason, Event, Lease, Record, Status};
+use crate::header;
 use crate::message::TraceContext;
 use crate::store::cursors::Cursor;
 use crate::store::letter::Death;
@@ -38,7 +39,7 @@ pub(super) fn length(duration: Duration) -> i64 {
         .min(i64::MAX / 4)
 }
 
-fn system_time(micros: i64) -> SystemTime {
+pub(super) fn system_time(micros: i64) -> SystemTime {
     let distance = Duration::from_micros(micros.unsigned_abs());
     let time = match micros < 0 {
         true => UNIX_EPOCH.checked_sub(distance),
@@ -83,6 +84,7 @@ mod column {
     pub(super) const NEXT_ATTEMPT_AT: usize = 18;
     pub(super) const LEASE_EPOCH: usize = 19;
     pub(super) const DEAD_REASON: usize = 20;
+    pub(super) const REDELIVERIES: usize = 21;
 }
 
 pub(super) fn taken(
@@ -112,11 +114,14 @@ pub(super) fn taken(
 }
 
 fn event(row: &Row<'_>, table: &Arc<Table>, lease: Lease, now: i64) -> Result<Event, String> {
-    let headers = match bytes(row, column::HEADERS).map_err(unreadable)? {
-        b"{}" => BTreeMap::new(),
-        text => serde_json::from_slice(text)
-            .map_err(|_| "headers is not a JSON object with texts as its values".to_owned())?,
-    };
+    let mut headers: BTreeMap<String, String> =
+        match bytes(row, column::HEADERS).map_err(unreadable)? {
+            b"{}" => BTreeMap::new(),
+            text => serde_json::from_slice(text)
+                .map_err(|_| "headers is not a JSON object with texts as its values".to_owned())?,
+        };
+    let redeliveries = row.get(column::REDELIVERIES).map_err(unreadable)?;
+    header::tell_redeliveries(&mut headers, redeliveries);
     readable(row, table, lease, headers, now).map_err(unreadable)
 }
 
@@ -228,7 +233,7 @@ pub(super) fn audit(row: &Row<'_>) -> rusqlite::Result<Audit> {
     })
 }
 
-fn reason(text: Option<String>) -> Option<DeadReason> {
+pub(super) fn reason(text: Option<String>) -> Option<DeadReason> {
     text.map(|text| DeadReason::parse(&text).unwrap_or(DeadReason::Malformed))
 }
 
@@ -251,7 +256,7 @@ pub(super) fn shown(row: &Row<'_>, column: usize) -> rusqlite::Result<String> {
     Ok(String::from_utf8_lossy(bytes(row, column)?).into_owned())
 }
 
-fn maybe_shown(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<String>> {
+pub(super) fn maybe_shown(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<String>> {
     match row.get_ref(column)? {
         ValueRef::Null => Ok(None),
         _ => shown(row, column).map(Some),
@@ -262,7 +267,7 @@ pub(super) fn id(row: &Row<'_>, column: usize) -> rusqlite::Result<Uuid> {
     Ok(maybe_id(row, column)?.unwrap_or_default())
 }
 
-fn maybe_id(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Uuid>> {
+pub(super) fn maybe_id(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Uuid>> {
     let text = maybe_shown(row, column)?;
     Ok(text.map(|text| Uuid::parse_str(&text).expect("the table checks that it is a uuid")))
 }

@@ -69,6 +69,17 @@ impl Home {
         look(outboxes.entry(outbox.to_owned()).or_default())
     }
 
+    /// Which process relays the file, as far as the file beside it and the system tell.
+    pub(super) fn relaying(&self) -> Option<u32> {
+        let mut path = self.path.as_os_str().to_owned();
+        path.push("-relay");
+        let pid = std::fs::read_to_string(path).ok()?.trim().parse().ok()?;
+        Path::new("/proc")
+            .join(format!("{pid}"))
+            .exists()
+            .then_some(pid)
+    }
+
     /// The right to relay, which ends when all who have it let go of it.
     pub(super) fn lock(&self) -> Result<Arc<Lock>, StoreError> {
         let mut held = self.lock.lock().expect("not poisoned");

@@ -12,12 +12,9 @@ use crate::enqueue::{EnqueueError, Outbox as Enqueue, Receipt};
 use crate::event::Record;
 use crate::message::Message;
 use crate::pattern::Pattern;
-use crate::store::{Act, Audit, Clean, Content, Filter, Mark, Stats, StoreError, storable};
+use crate::store::{Act, Audit, Clean, Content, Filter, Mark, StoreError, storable};
 use crate::table::Table;
 use crate::topic::TopicRule;
-
-/// What has been leased for longer is stuck.
-const STUCK: Duration = Duration::from_secs(300);
 
 impl Outbox {
     /// Removes one batch of what is past its retention.
@@ -42,29 +39,10 @@ impl Outbox {
                 let mut archive = connection.prepare_cached(&self.sql.archive)?;
                 archive.execute([&sequences])?;
             }
+            let mut forget = connection.prepare_cached(&self.sql.forget_some)?;
+            forget.execute([&sequences])?;
             let mut remove = connection.prepare_cached(&self.sql.remove)?;
             Ok(remove.execute([&sequences])? as u64)
-        })
-    }
-
-    /// The outbox in numbers.
-    pub(super) fn in_numbers(&self, link: &mut Link) -> Result<Stats, StoreError> {
-        let now = decode::now();
-        let stuck = now - decode::length(STUCK);
-        link.read(|connection| {
-            let mut statement = connection.prepare_cached(&self.sql.stats)?;
-            statement.query_row([now, stuck], |row| {
-                let oldest: Option<i64> = row.get(3)?;
-                let waited = oldest.map_or(0, |oldest| now.saturating_sub(oldest));
-                Ok(Stats {
-                    pending: row.get::<_, u32>(0)?.into(),
-                    processing: row.get::<_, u32>(1)?.into(),
-                    stuck: row.get::<_, u32>(2)?.into(),
-                    oldest_pending: Duration::from_micros(waited.unsigned_abs()),
-                    dead: row.get::<_, u32>(4)?.into(),
-                    ..Stats::default()
-                })
-            })
         })
     }
 
@@ -152,26 +130,36 @@ impl Outbox {
         ids: &[Uuid],
         act: &Act,
     ) -> Result<Vec<Uuid>, StoreError> {
-        let (now, ids) = (decode::now(), list(ids));
-        let acted = link.write(|connection| {
-            let revived = rows(connection, &self.sql.revive, params![now, ids], event)?;
-            for (id, topic) in &revived {
-                self.note(connection, now, act, "redeliver", *id, topic, &act.why)?;
-            }
-            let mut sent: Vec<Uuid> = revived.into_iter().map(|(id, _)| id).collect();
-            let again = rows(connection, &self.sql.again, [&ids], |row| {
-                Ok((event(row)?, decode::id(row, 2)?))
-            })?;
-            for ((id, topic), origin) in again {
-                let why = format!("{} (as {id})", act.why);
-                self.note(connection, now, act, "redeliver", origin, &topic, &why)?;
-                sent.push(id);
-            }
-            Ok(sent)
-        })?;
+        let now = decode::now();
+        let acted = link.write(|connection| self.redeliver(connection, ids, act, now))?;
         // Relays of this process do not see that the file changed: it was their own connection.
         self.home.listeners.wake();
         Ok(acted)
+    }
+
+    /// The same, in a transaction.
+    pub(super) fn redeliver(
+        &self,
+        connection: &Connection,
+        ids: &[Uuid],
+        act: &Act,
+        now: i64,
+    ) -> rusqlite::Result<Vec<Uuid>> {
+        let ids = list(ids);
+        let revived = rows(connection, &self.sql.revive, params![now, ids], event)?;
+        for (id, topic) in &revived {
+            self.note(connection, now, act, "redeliver", *id, topic, &act.why)?;
+        }
+        let mut sent: Vec<Uuid> = revived.into_iter().map(|(id, _)| id).collect();
+        let again = rows(connection, &self.sql.again, [&ids], |row| {
+            Ok((event(row)?, decode::id(row, 2)?))
+        })?;
+        for ((id, topic), origin) in again {
+            let why = format!("{} (as {id})", act.why);
+            self.note(connection, now, act, "redeliver", origin, &topic, &why)?;
+            sent.push(id);
+        }
+        Ok(sent)
     }
 
     /// Gives live events up for good.
@@ -225,7 +213,7 @@ impl Outbox {
         clippy::too_many_arguments,
         reason = "they are the columns of the audit log"
     )]
-    fn note(
+    pub(super) fn note(
         &self,
         connection: &Connection,
         now: i64,
@@ -249,7 +237,7 @@ fn event(row: &Row<'_>) -> rusqlite::Result<(Uuid, String)> {
     Ok((decode::id(row, 0)?, decode::shown(row, 1)?))
 }
 
-fn rows<T>(
+pub(super) fn rows<T>(
     connection: &Connection,
     sql: &str,
     values: impl Params,
@@ -261,13 +249,31 @@ fn rows<T>(
 
 /// A filter in the shape of `list.sql` and `count.sql`, or of those for some events, which find
 /// them by their ids or statuses: those have two values more.
-fn values(filter: &Filter) -> (Vec<Value>, bool) {
-    let now = decode::now();
+pub(super) fn values(filter: &Filter) -> (Vec<Value>, bool) {
+    let (mut values, some) = (
+        conditions(filter, decode::now()),
+        !filter.ids.is_empty() || !filter.status.is_empty(),
+    );
+    if some {
+        values.push((!filter.ids.is_empty()).then(|| list(&filter.ids)).into());
+        values.push(statuses(filter));
+    }
+    (values, some)
+}
+
+/// The statuses of a filter, or null.
+pub(super) fn statuses(filter: &Filter) -> Value {
+    let status: Vec<&str> = filter.status.iter().map(|status| status.as_str()).collect();
+    (!status.is_empty()).then(|| list(&status)).into()
+}
+
+/// `?1` to `?14` of all statements that take a filter, with ages as of this time.
+pub(super) fn conditions(filter: &Filter, now: i64) -> Vec<Value> {
     let before = |age: Duration| now.saturating_sub(decode::length(age));
     let text = |text: &Option<String>| Value::from(text.clone());
     let scope = &filter.scope;
     let topics = (!scope.topics.is_empty()).then(|| list(&scope.topics));
-    let mut values: Vec<Value> = vec![
+    vec![
         text(&scope.namespace),
         topics.into(),
         scope.tenant_id.map(|tenant| tenant.to_string()).into(),
@@ -284,32 +290,33 @@ fn values(filter: &Filter) -> (Vec<Value>, bool) {
         text(&filter.aggregate_type),
         text(&filter.aggregate_id),
         filter.ended_for.map(before).into(),
-    ];
-    let some = !filter.ids.is_empty() || !filter.status.is_empty();
-    if some {
-        let status: Vec<&str> = filter.status.iter().map(|status| status.as_str()).collect();
-        values.push((!filter.ids.is_empty()).then(|| list(&filter.ids)).into());
-        values.push((!status.is_empty()).then(|| list(&status)).into());
-    }
-    (values, some)
+        text(&filter.fingerprint),
+    ]
 }
 
 #[cfg(test)]
 mod tests {
-    /// From the first condition on, up to the order.
+    /// From the first condition on, up to the last that all have.
     fn conditions(sql: &'static str) -> &'static str {
         let from = sql.rfind("where (?1").expect("conditions");
-        let to = sql.find("order by sequence").unwrap_or(sql.len());
-        sql[from..to].trim()
+        let last = "fingerprint = ?14))";
+        let to = sql.find(last).expect("all conditions") + last.len();
+        &sql[from..to]
     }
 
     #[test]
-    fn what_is_listed_is_what_is_counted() {
+    fn what_is_listed_is_what_is_counted_browsed_grouped_and_redelivered() {
         let list = conditions(include_str!("../../../sql/sqlite/list.sql"));
-        let some = conditions(include_str!("../../../sql/sqlite/list_some.sql"));
-        let count = conditions(include_str!("../../../sql/sqlite/count.sql"));
-        let count_some = conditions(include_str!("../../../sql/sqlite/count_some.sql"));
-        assert_eq!((list, some), (count, count_some));
-        assert!(some.starts_with(list));
+        for other in [
+            include_str!("../../../sql/sqlite/list_some.sql"),
+            include_str!("../../../sql/sqlite/count.sql"),
+            include_str!("../../../sql/sqlite/count_some.sql"),
+            include_str!("../../../sql/sqlite/browse_newest.sql"),
+            include_str!("../../../sql/sqlite/browse_oldest.sql"),
+            include_str!("../../../sql/sqlite/groups.sql"),
+            include_str!("../../../sql/sqlite/next.sql"),
+        ] {
+            assert_eq!(conditions(other), list);
+        }
     }
 }

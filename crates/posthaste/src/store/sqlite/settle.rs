@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use rusqlite::{OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, params};
 
 use super::link::Link;
 use super::{Outbox, decode};
 use crate::event::Lease;
-use crate::store::{Settled, Settlement, StoreError, Verdict, storable};
+use crate::store::{
+    ATTEMPTS_KEPT, Ending, Settled, Settlement, StoreError, Verdict, crew, fingerprint, storable,
+};
 
 impl Outbox {
     /// Ends leases, however mixed.
@@ -21,10 +23,14 @@ impl Outbox {
             let mut deliver = connection.prepare_cached(&self.sql.deliver)?;
             let mut delete = connection.prepare_cached(&self.sql.deliver_delete)?;
             let mut settle = connection.prepare_cached(&self.sql.settle)?;
+            let mut forget = connection.prepare_cached(&self.sql.forget)?;
             let mut lost = Vec::new();
             for settlement in settlements {
                 let Settlement { lease, verdict, .. } = settlement;
                 let (id, owner) = (lease.id.to_string(), lease.owner.to_string());
+                if settlement.is_for_history() {
+                    self.write_attempt(connection, settlement, now)?;
+                }
                 let mut letter = None;
                 let (name, delay, reason, error) = match verdict {
                     Verdict::Delivered { keep } => {
@@ -34,6 +40,9 @@ impl Outbox {
                         };
                         if touched == 0 {
                             lost.push(*lease);
+                        } else if !keep && lease.epoch > 1 {
+                            // Its history goes with it. What was claimed once has none.
+                            forget.execute([&id])?;
                         }
                         continue;
                     }
@@ -51,7 +60,18 @@ impl Outbox {
                     Verdict::Postpone { delay } => ("postpone", *delay, None, None),
                 };
                 let (delay, error) = (decode::length(delay), error.map(|text| storable(text)));
-                let values = params![now, id, owner, lease.epoch, name, delay, reason, error];
+                let kind = error.as_deref().map(fingerprint);
+                let values = params![
+                    now,
+                    id,
+                    owner,
+                    lease.epoch,
+                    name,
+                    delay,
+                    reason,
+                    error,
+                    kind
+                ];
                 let settled = settle.query_row(values, |row| row.get(0)).optional()?;
                 match (settled, letter) {
                     (None, _) => lost.push(*lease),
@@ -67,6 +87,36 @@ impl Outbox {
             applied: settlements.len() - lost.len(),
             lost,
         })
+    }
+
+    /// Writes down how an attempt ended, if the lease still holds.
+    fn write_attempt(
+        &self,
+        connection: &Connection,
+        settlement: &Settlement,
+        now: i64,
+    ) -> rusqlite::Result<()> {
+        let (lease, tried) = (&settlement.lease, settlement.tried.as_ref());
+        let id = lease.id.to_string();
+        let written = connection
+            .prepare_cached(&self.sql.attempt)?
+            .execute(params![
+                now,
+                id,
+                lease.owner.to_string(),
+                lease.epoch,
+                tried.map(|tried| tried.took.as_secs_f64()),
+                Ending::of(settlement).map(Ending::as_str),
+                settlement.verdict.error().map(storable),
+                crew::name(),
+                tried.map(|tried| storable(&tried.destination)),
+            ])?;
+        if written > 0 && lease.epoch > ATTEMPTS_KEPT as i64 {
+            connection
+                .prepare_cached(&self.sql.surplus)?
+                .execute(params![id, ATTEMPTS_KEPT as i64])?;
+        }
+        Ok(())
     }
 
     /// Prolongs leases. Gives back those that are lost.

@@ -1,0 +1,2 @@
+-- resume: end a pause. ?1 destination.
+delete from {outbox:pauses} where destination = ?1
