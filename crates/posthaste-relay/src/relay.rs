@@ -462,9 +462,10 @@ impl Engine {
                 Ok(stats) => self.observer.stats(&stats),
                 Err(error) => self.log_store("stats", &error),
             }
+            // Not every user may know.
             match self.store.health().await {
                 Ok(health) => self.observer.health(&health),
-                Err(error) => self.log_store("health", &error),
+                Err(error) => tracing::debug!(code = error.code(), "no database health: {error}"),
             }
             if self.rest(self.settings.stats_interval).await {
                 return;
