@@ -70,9 +70,12 @@ impl FreshFile {
     /// Fills the table into a statement of a test: `{outbox}`, `{outbox:audit}` and `{outbox:archive}`.
     pub fn sql(&self, sql: &str) -> String {
         let name = |suffix: &str| format!("\"shop.outbox{suffix}\"");
-        sql.replace("{outbox}", &name(""))
-            .replace("{outbox:audit}", &name("_audit"))
-            .replace("{outbox:archive}", &name("_archive"))
+        let mut sql = sql.replace("{outbox}", &name(""));
+        for part in ["audit", "archive", "attempts", "pauses", "jobs"] {
+            let full = name(&format!("_{part}"));
+            sql = sql.replace(&format!("{{outbox:{part}}}"), &full);
+        }
+        sql
     }
 }
 

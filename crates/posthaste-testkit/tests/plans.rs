@@ -309,7 +309,9 @@ async fn glances(fresh: &Fresh) -> Vec<(&'static str, Plan)> {
     };
     let oldest = format!("{any}, 50, '-infinity', 0, 10000");
     let later = format!("{any}, 50, now() - interval '3 days', 0, 10000");
-    let names = "'outbox', 'outbox_due', 'outbox_dead'";
+    let schema = fresh.table.schema();
+    let names = ["outbox", "outbox_due", "outbox_dead"].map(|name| format!("'{schema}.{name}'"));
+    let names = names.join(", ");
     vec![
         ("the first page", newest(&any).await),
         ("a page of what is rare", newest(&sparse).await),

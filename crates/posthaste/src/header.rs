@@ -83,8 +83,8 @@ const OURS: [&str; 9] = [
 ];
 
 /// Adds to the headers of a claimed event how often it was redelivered, if it was.
-pub(crate) fn tell_redeliveries(headers: &mut BTreeMap<String, String>, redeliveries: i32) {
-    if redeliveries > 0 {
+pub(crate) fn tell_redeliveries(headers: &mut BTreeMap<String, String>, redeliveries: Option<i32>) {
+    if let Some(redeliveries) = redeliveries {
         headers.insert(REDELIVERED.to_owned(), redeliveries.to_string());
     }
 }

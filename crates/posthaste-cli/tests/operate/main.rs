@@ -5,5 +5,6 @@ mod act;
 mod ends;
 mod follow;
 mod look;
+mod steer;
 mod support;
 mod terminal;

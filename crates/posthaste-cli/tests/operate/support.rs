@@ -125,6 +125,7 @@ pub(crate) fn snapshot(name: &str, text: &str) {
     settings.add_filter(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", "[time]");
     settings.add_filter(r"\b(t[0-9a-f]{32}|shop)\.outbox", "[outbox]");
     settings.add_filter(r"ann@[\w.-]+", "ann@[host]");
+    settings.add_filter(r"[\w.-]+ \(\d+\)", "[relay]");
     settings.bind(|| insta::assert_snapshot!(name, text));
 }
 

@@ -4,7 +4,7 @@ use posthaste::store::{Claim, Filter, Mark, Order, PAGE_LOOK, Verdict};
 use posthaste::{Message, Pattern, Record, Status, Store};
 use uuid::Uuid;
 
-use super::{HOUR, TOPIC, claim_all, enqueue, ids, message, messages, reject, retry, settle};
+use super::{HOUR, TOPIC, enqueue, ids, message, messages, reject, retry, settle};
 use crate::bed::Bed;
 
 /// All pages of a filter.
@@ -26,7 +26,7 @@ async fn pages(store: &impl Store, filter: &Filter, order: Order, size: u32) -> 
 pub async fn pages_come_newest_or_oldest_first_without_gaps_and_repeats(bed: impl Bed) {
     let store = bed.relay().await;
     enqueue(&bed, &messages(8)).await;
-    let events = claim_all(&store, &Claim::new(6)).await;
+    let events = store.claim(&Claim::new(6)).await.unwrap().events;
     for event in &events[..2] {
         settle(&store, event, Verdict::Delivered { keep: true }).await;
     }
@@ -53,7 +53,7 @@ pub async fn a_page_keeps_to_its_filter(bed: impl Bed) {
     let store = bed.relay().await;
     let other = Message::bytes("shop.order.paid.v1", "text/plain", "x");
     enqueue(&bed, &[message(), other.clone(), message(), other]).await;
-    let events = claim_all(&store, &Claim::new(3)).await;
+    let events = store.claim(&Claim::new(3)).await.unwrap().events;
     reject(&store, &events[0]).await;
     reject(&store, &events[1]).await;
     settle(&store, &events[2], Verdict::Delivered { keep: true }).await;

@@ -60,13 +60,13 @@ with job as materialized (
     and ($13::text is null or aggregate_type = $13)
     and ($14::text is null or aggregate_id = $14)
     and ($15::float8 is null or coalesce(delivered_at, dead_at) < now() - make_interval(secs => $15))
-    and ($16::text is null or (dead_at is not null and fingerprint = $16))
+    and ($16::text is null or (dead_at is not null and coalesce(fingerprint, '') = $16))
   order by found_at, found_sequence
   limit (select allowed from job)
 ), revived as (
   update {outbox}
   set status = 'pending', attempts = 0, next_attempt_at = clock_timestamp(), updated_at = clock_timestamp(),
-      dead_at = null, dead_reason = null, redeliveries = redeliveries + 1
+      dead_at = null, dead_reason = null, redeliveries = coalesce(redeliveries, 0) + 1
   where id = any (array(select id from picked)) and dead_at is not null
   returning id, topic
 ), anew as (
@@ -75,7 +75,7 @@ with job as materialized (
      payload, payload_bytes, traceparent, tracestate, redeliveries)
   select namespace, topic, tenant_id, aggregate_type, aggregate_id, event_type, ordering_key,
          headers || jsonb_build_object('posthaste-redelivery-of', id), content_type,
-         payload, payload_bytes, traceparent, tracestate, redeliveries + 1
+         payload, payload_bytes, traceparent, tracestate, coalesce(redeliveries, 0) + 1
   from {outbox}
   where id = any (array(select id from picked)) and delivered_at is not null
   order by sequence

@@ -10,20 +10,32 @@ select id, sequence, namespace, topic, tenant_id, aggregate_type, aggregate_id, 
 from (
   select *
   from (
-    (select *, next_attempt_at as place from {outbox}
+    (select id, sequence, namespace, topic, tenant_id, aggregate_type, aggregate_id, event_type, ordering_key,
+            dedupe_key, content_type, traceparent, status, attempts, next_attempt_at, lease_owner, lease_until,
+            lease_epoch, last_error, dead_reason, created_at, updated_at, delivered_at, dead_at, fingerprint,
+            next_attempt_at as place
+     from {outbox}
      where ($4::text[] is null or $4 && array['pending', 'processing'])
        and delivered_at is null and dead_at is null
        and (next_attempt_at, sequence) < ($18::timestamptz, $19::bigint)
      order by next_attempt_at desc, sequence desc
      limit $20)
     union all
-    (select *, delivered_at as place from {outbox}
+    (select id, sequence, namespace, topic, tenant_id, aggregate_type, aggregate_id, event_type, ordering_key,
+            dedupe_key, content_type, traceparent, status, attempts, next_attempt_at, lease_owner, lease_until,
+            lease_epoch, last_error, dead_reason, created_at, updated_at, delivered_at, dead_at, fingerprint,
+            delivered_at as place
+     from {outbox}
      where ($4 is null or 'delivered' = any ($4))
        and delivered_at is not null and (delivered_at, sequence) < ($18, $19)
      order by delivered_at desc, sequence desc
      limit $20)
     union all
-    (select *, dead_at as place from {outbox}
+    (select id, sequence, namespace, topic, tenant_id, aggregate_type, aggregate_id, event_type, ordering_key,
+            dedupe_key, content_type, traceparent, status, attempts, next_attempt_at, lease_owner, lease_until,
+            lease_epoch, last_error, dead_reason, created_at, updated_at, delivered_at, dead_at, fingerprint,
+            dead_at as place
+     from {outbox}
      where ($4 is null or 'dead' = any ($4))
        and dead_at is not null and (dead_at, sequence) < ($18, $19)
      order by dead_at desc, sequence desc
@@ -52,6 +64,6 @@ where ($1::text is null or namespace = $1)
   and ($13::text is null or aggregate_type = $13)
   and ($14::text is null or aggregate_id = $14)
   and ($15::float8 is null or coalesce(delivered_at, dead_at) < now() - make_interval(secs => $15))
-  and ($16::text is null or (dead_at is not null and fingerprint = $16))
+  and ($16::text is null or (dead_at is not null and coalesce(fingerprint, '') = $16))
 order by place desc, sequence desc
 limit $17

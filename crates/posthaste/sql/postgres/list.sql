@@ -27,6 +27,6 @@ where ($1::text is null or namespace = $1)
   and ($13::text is null or aggregate_type = $13)
   and ($14::text is null or aggregate_id = $14)
   and ($15::float8 is null or coalesce(delivered_at, dead_at) < now() - make_interval(secs => $15))
-  and ($16::text is null or (dead_at is not null and fingerprint = $16))
+  and ($16::text is null or (dead_at is not null and coalesce(fingerprint, '') = $16))
 order by sequence
 limit $17

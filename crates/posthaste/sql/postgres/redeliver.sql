@@ -3,7 +3,7 @@
 with revived as (
   update {outbox}
   set status = 'pending', attempts = 0, next_attempt_at = clock_timestamp(), updated_at = clock_timestamp(),
-      dead_at = null, dead_reason = null, redeliveries = redeliveries + 1
+      dead_at = null, dead_reason = null, redeliveries = coalesce(redeliveries, 0) + 1
   where id = any ($1::uuid[]) and dead_at is not null
   returning id, topic
 ), anew as (
@@ -12,7 +12,7 @@ with revived as (
      payload, payload_bytes, traceparent, tracestate, redeliveries)
   select namespace, topic, tenant_id, aggregate_type, aggregate_id, event_type, ordering_key,
          headers || jsonb_build_object('posthaste-redelivery-of', id), content_type,
-         payload, payload_bytes, traceparent, tracestate, redeliveries + 1
+         payload, payload_bytes, traceparent, tracestate, coalesce(redeliveries, 0) + 1
   from {outbox}
   where id = any ($1::uuid[]) and delivered_at is not null
   order by sequence

@@ -4,7 +4,7 @@ insert into {outbox}
    payload, payload_bytes, traceparent, tracestate, redeliveries)
 select namespace, topic, tenant_id, aggregate_type, aggregate_id, event_type, ordering_key,
        json_set(headers, '$."posthaste-redelivery-of"', id), content_type,
-       payload, payload_bytes, traceparent, tracestate, redeliveries + 1
+       payload, payload_bytes, traceparent, tracestate, coalesce(redeliveries, 0) + 1
 from {outbox}
 where id in (select value from json_each(?1)) and delivered_at is not null
 order by sequence

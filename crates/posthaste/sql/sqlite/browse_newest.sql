@@ -49,7 +49,7 @@ where (?1 is null or namespace = ?1)
   and (?11 is null or aggregate_type = ?11)
   and (?12 is null or aggregate_id = ?12)
   and (?13 is null or coalesce(delivered_at, dead_at) < ?13)
-  and (?14 is null or (dead_at is not null and fingerprint = ?14))
+  and (?14 is null or (dead_at is not null and coalesce(fingerprint, '') = ?14))
   and (?15 is null or status in (select value from json_each(?15)))
 order by place_at desc, place desc
 limit ?19

@@ -2,7 +2,7 @@
 -- ?1 namespace, ?2 topics, ?3 tenant, ?4 after this sequence, ?5 topic (glob), ?6 enqueued before and
 -- ?7 enqueued since, ?8 text in the last error, ?9 reason of death, ?10 event type, ?11 aggregate type,
 -- ?12 aggregate id, ?13 ended before, ?14 kind of error.
-select fingerprint, dead_reason, topic, dead_at, id, last_error
+select coalesce(fingerprint, ''), dead_reason, topic, dead_at, id, last_error
 from {outbox} indexed by {name:dead}
 where (?1 is null or namespace = ?1)
   and (?2 is null or topic in (select value from json_each(?2)))
@@ -17,6 +17,6 @@ where (?1 is null or namespace = ?1)
   and (?11 is null or aggregate_type = ?11)
   and (?12 is null or aggregate_id = ?12)
   and (?13 is null or coalesce(delivered_at, dead_at) < ?13)
-  and (?14 is null or (dead_at is not null and fingerprint = ?14))
+  and (?14 is null or (dead_at is not null and coalesce(fingerprint, '') = ?14))
   and dead_at is not null
 order by dead_at, sequence

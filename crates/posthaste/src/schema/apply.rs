@@ -385,7 +385,7 @@ mod tests {
         );
         assert_eq!(
             objects[1].definition,
-            "alter table \"shop\".\"orders_archive\" add column fingerprint text collate \"C\" not null default '';"
+            "alter table \"shop\".\"orders_archive\" add column fingerprint text collate \"C\";"
         );
     }
 }

@@ -147,12 +147,21 @@ impl Structure {
             false => Vec::new(),
         };
         self.up_to_date(&told, self.recognise(&told, &applied)?)?;
-        for object in self.migrations.iter().flat_map(|m| m.objects_sqlite(&name)) {
+        let migrations = self.migrations.iter();
+        let objects: Vec<Object> = migrations.flat_map(|m| m.objects_sqlite(&name)).collect();
+        for object in &objects {
             if !exists(connection, object.kind, &object.name)? {
+                // A table comes with the columns that it got later.
+                let of_it = |column: &&Object| {
+                    let of = column.name.rsplit_once('.').map(|(table, _)| table);
+                    object.kind == "table" && column.kind == "column" && of == Some(&object.name)
+                };
+                let parts = std::iter::once(object).chain(objects.iter().filter(of_it));
+                let remedy: Vec<&str> = parts.map(|part| part.definition.as_str()).collect();
                 return Err(Failure::Schema(SchemaError::Damaged {
                     table: told,
                     what: format!("{} {} is missing", object.kind, object.name),
-                    remedy: object.definition,
+                    remedy: remedy.join("\n"),
                 }));
             }
         }

@@ -26,7 +26,7 @@ fn applying_again_changes_nothing() {
     assert!(before.len() > 10, "{before:#?}");
     assert_eq!(
         schema::sqlite::apply(&mut file.open(), &file.table).unwrap(),
-        1
+        2
     );
     schema::sqlite::check(&file.open(), &file.table).unwrap();
     assert_eq!(structure(&file.open()), before);
@@ -127,7 +127,7 @@ async fn an_address_says_where_to_apply_and_to_check() {
 async fn a_newer_or_edited_schema_is_refused() {
     for (change, code) in [
         (
-            "insert into posthaste_migrations (object, version, name, checksum) values ('shop.outbox', 2, 'next', 'x')",
+            "insert into posthaste_migrations (object, version, name, checksum) values ('shop.outbox', 3, 'next', 'x')",
             "schema.newer",
         ),
         (
@@ -163,6 +163,10 @@ fn damage_is_told_and_its_remedy_mends_it() {
         "drop index \"shop.outbox_dead\"",
         "drop index \"shop.outbox_audit_event\"",
         "drop table \"shop.outbox_archive\"",
+        "drop table \"shop.outbox_attempts\"",
+        "drop table \"shop.outbox_pauses\"",
+        "drop table \"shop.outbox_jobs\"",
+        "alter table \"shop.outbox_archive\" drop column redeliveries",
     ] {
         file.open().execute_batch(damage).unwrap();
         let error = schema::sqlite::check(&file.open(), &file.table).unwrap_err();

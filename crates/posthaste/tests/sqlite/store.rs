@@ -170,6 +170,7 @@ async fn a_look_that_finds_nothing_waits_for_no_writer() {
 fn plan(file: &FreshFile, sql: &str) -> String {
     let connection = file.open();
     let sql = file.sql(sql).replace("{now}", "1");
+    let sql = sql.replace("{literal}", "'shop.outbox'");
     let sql = sql.replace("{name:", "\"shop.outbox_");
     let sql = sql.replace("}", "\"");
     let mut statement = connection

@@ -2,13 +2,14 @@
 --
 -- Quick on a table of any size: nothing is rewritten, and no index is built on what is there.
 
--- The kind of the last error, computed by the library; empty if there is none. No index mentions it.
-alter table {outbox} add column fingerprint text collate "C" not null default '';
-alter table {outbox:archive} add column fingerprint text collate "C" not null default '';
+-- The kind of the last error, computed by the library, if there was one. No index mentions it; and null takes no
+-- room in a row, so that claims stay in their page as before.
+alter table {outbox} add column fingerprint text collate "C";
+alter table {outbox:archive} add column fingerprint text collate "C";
 
--- How often an operator redelivered the event: a header tells it to whoever receives it.
-alter table {outbox} add column redeliveries integer not null default 0;
-alter table {outbox:archive} add column redeliveries integer not null default 0;
+-- How often an operator redelivered the event, if one did: a header tells it to whoever receives it.
+alter table {outbox} add column redeliveries integer;
+alter table {outbox:archive} add column redeliveries integer;
 
 -- Attempts that were no first one that succeeded. Removed with their event.
 -- See docs/decisions/0020-history-costs-the-happy-path-nothing.md.

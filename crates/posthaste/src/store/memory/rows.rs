@@ -29,7 +29,7 @@ pub(super) struct Stored {
     pub(super) last_error: Option<String>,
     pub(super) created_at: SystemTime,
     pub(super) updated_at: SystemTime,
-    pub(super) redeliveries: i32,
+    pub(super) redeliveries: Option<i32>,
     /// The attempts that were written down, the oldest first.
     pub(super) history: Vec<Attempt>,
 }
@@ -86,7 +86,7 @@ impl Rows {
                 last_error: None,
                 created_at: now,
                 updated_at: now,
-                redeliveries: 0,
+                redeliveries: None,
                 history: Vec::new(),
             },
         );
@@ -160,7 +160,7 @@ impl Rows {
                     row.attempts = 0;
                     row.next_attempt_at = now;
                     row.updated_at = now;
-                    row.redeliveries += 1;
+                    row.redeliveries = Some(row.redeliveries.unwrap_or(0) + 1);
                     acted.push((id, id, row.values.topic.clone()));
                 }
                 State::Delivered { .. } => anew.push((row.values.clone(), row.redeliveries)),
@@ -172,7 +172,7 @@ impl Rows {
             let topic = values.topic.clone();
             let receipt = self.enqueue(again(values), now);
             if let Some(row) = self.at(receipt.sequence) {
-                row.redeliveries = redeliveries + 1;
+                row.redeliveries = Some(redeliveries.unwrap_or(0) + 1);
             }
             acted.push((origin, receipt.id, topic));
         }

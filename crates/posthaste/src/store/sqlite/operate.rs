@@ -299,7 +299,7 @@ mod tests {
     /// From the first condition on, up to the last that all have.
     fn conditions(sql: &'static str) -> &'static str {
         let from = sql.rfind("where (?1").expect("conditions");
-        let last = "fingerprint = ?14))";
+        let last = "coalesce(fingerprint, '') = ?14))";
         let to = sql.find(last).expect("all conditions") + last.len();
         &sql[from..to]
     }
