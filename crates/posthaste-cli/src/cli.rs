@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::command::{
     clean, completions, config, demo, discard, doctor, enqueue, list, migrate, pause, redeliver,
-    run, show, sink, status, tail,
+    run, show, sink, status, tail, token,
 };
 
 const EXIT_CODES: &str = "\
@@ -96,6 +96,9 @@ pub(crate) enum Command {
     /// Look at destinations
     #[command(subcommand)]
     Sink(sink::Act),
+    /// Make tokens for those who may look after outboxes in a browser or by the API
+    #[command(subcommand)]
+    Token(token::Act),
     /// Check and explain the configuration
     #[command(subcommand)]
     Config(config::Act),

@@ -16,6 +16,7 @@ pub(crate) mod show;
 pub(crate) mod sink;
 pub(crate) mod status;
 pub(crate) mod tail;
+pub(crate) mod token;
 
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -42,6 +43,7 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
         Command::Tail(args) => wait(tail::run(place, args)),
         Command::Enqueue(args) => wait(enqueue::run(place, args)),
         Command::Sink(act) => wait(sink::run(act, place)),
+        Command::Token(act) => token::run(place, act),
         Command::Config(act) => config::run(act, place),
         Command::Completions(args) => completions::completions(args),
         Command::Man(args) => completions::man(args),
