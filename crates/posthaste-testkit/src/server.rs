@@ -19,6 +19,7 @@ mod postgres_programs;
 mod private;
 mod program;
 mod prometheus;
+mod proxy;
 mod python;
 mod rabbitmq;
 mod redis;
