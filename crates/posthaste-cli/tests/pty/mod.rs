@@ -1,4 +1,5 @@
 //! A real terminal with somebody at it, who waits for what is shown and types.
+#![allow(dead_code, reason = "not every test program types lines")]
 
 use std::fs::File;
 use std::io::{Read, Write};
