@@ -1,6 +1,7 @@
 //! Clean: remove what is past its retention, in bounded batches.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use posthaste::store::Clean;
 
@@ -21,8 +22,11 @@ impl Engine {
             limit: cleaning.batch_size,
         };
         loop {
+            let started = Instant::now();
             match self.store.clean(&clean).await {
                 Ok(removed) => {
+                    let took = started.elapsed().as_secs_f64();
+                    self.observer.seconds("outbox_clean_seconds", took);
                     self.observer.count("outbox_cleaned_total", removed);
                     tracing::debug!(table = self.observer.table, removed, "cleaned");
                     if removed >= u64::from(clean.limit) && !self.is_stopping() {

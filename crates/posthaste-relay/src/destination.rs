@@ -9,6 +9,8 @@ use tokio::sync::Semaphore;
 
 use crate::circuit::{Admission, Circuit};
 use crate::sink::Sink;
+use crate::tally::Tally;
+use crate::view::Outage;
 
 /// How long to put an event off, at least, whose destination is full.
 const FULL: Duration = Duration::from_millis(100);
@@ -22,7 +24,9 @@ pub(crate) struct Destination {
     pub(crate) name: String,
     pub(crate) sink: Arc<dyn Sink>,
     pub(crate) slots: Arc<Semaphore>,
+    pub(crate) tally: Tally,
     circuit: Mutex<Circuit>,
+    outage: Mutex<Option<Outage>>,
     /// Claimed for it and not yet decided on.
     in_hand: AtomicUsize,
     /// What goes there, as far as it was seen.
@@ -39,7 +43,9 @@ impl Destination {
             name,
             sink,
             slots: Arc::new(Semaphore::new(Semaphore::MAX_PERMITS)),
+            tally: Tally::default(),
             circuit: Mutex::new(Circuit::new()),
+            outage: Mutex::default(),
             in_hand: AtomicUsize::new(0),
             topics: Mutex::default(),
             put_off: Mutex::default(),
@@ -103,6 +109,22 @@ impl Destination {
         let at = last.map_or(until, |last| until.max(last + APART));
         *last = Some(at);
         Some(at.saturating_duration_since(now))
+    }
+
+    /// It is down for this reason.
+    pub(crate) fn is_down(&self, now: Instant, why: String) {
+        let mut outage = self.outage.lock().expect("not poisoned");
+        let since = outage.as_ref().map_or(now, |outage| outage.since);
+        *outage = Some(Outage::new(since, why));
+    }
+
+    /// It is back.
+    pub(crate) fn is_back(&self) {
+        *self.outage.lock().expect("not poisoned") = None;
+    }
+
+    pub(crate) fn outage(&self) -> Option<Outage> {
+        self.outage.lock().expect("not poisoned").clone()
     }
 
     pub(crate) fn circuit(&self) -> MutexGuard<'_, Circuit> {

@@ -187,10 +187,12 @@ impl Engine {
         let meter = meters.of(&outcome);
         meter.total.increment(1);
         meter.latency.record(took.as_secs_f64());
+        destination.tally.tried(&outcome, took);
         self.judge_destination(destination, &outcome);
         if outcome == Outcome::Delivered {
             let age = event.age + claimed.elapsed();
             meters.end_to_end.record(age.as_secs_f64());
+            destination.tally.arrived(age);
             meters.attempts.record(f64::from(event.attempts));
         } else {
             self.log_failure(destination, event, &outcome);
@@ -225,11 +227,13 @@ impl Engine {
         match outcome {
             Outcome::Unavailable(why) => {
                 if circuit.unavailable(now, (self.settings.random)()) {
+                    let error = presentable(why, b"");
                     self.observer.circuit(&destination.name, true);
+                    destination.is_down(now, error.clone());
                     tracing::warn!(
                         table = self.observer.table,
                         destination = destination.name,
-                        error = presentable(why, b""),
+                        error,
                         "the destination is down: pausing it"
                     );
                 }
@@ -239,6 +243,7 @@ impl Engine {
                 circuit.answered(now);
                 if circuit.is_closed() {
                     self.observer.circuit(&destination.name, false);
+                    destination.is_back();
                     tracing::info!(
                         table = self.observer.table,
                         destination = destination.name,

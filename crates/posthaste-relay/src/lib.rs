@@ -11,6 +11,7 @@ mod dispatch;
 pub mod envelope;
 mod escape;
 mod hand;
+mod metric;
 mod observe;
 mod pace;
 mod pause;
@@ -24,10 +25,12 @@ mod sample;
 mod settings;
 mod settle;
 pub mod sink;
+mod tally;
 pub mod template;
+mod view;
 
 pub use envelope::Envelope;
-pub use observe::describe_metrics;
+pub use metric::{METRICS, Metric, MetricKind, describe_metrics};
 /// Which topics a route or a subscription is for.
 #[doc(inline)]
 pub use posthaste::Pattern;
@@ -36,7 +39,9 @@ pub use relay::{Relay, Waker};
 pub use retry::Retry;
 pub use route::Matcher;
 pub use settings::{Builder, Cleaning, Mode, Problem, Settings, SettingsError};
+pub use tally::{Deliveries, Durations};
 pub use template::Template;
+pub use view::{CircuitState, DestinationStanding, Outage, Standing, View};
 
 // So that the snippets of the guides compile.
 #[cfg(doctest)]

@@ -1,14 +1,15 @@
 //! What the relay tells about its work: metrics, log fields, and errors fit to be kept.
 //!
-//! Labels are table, topic, destination and result only: never a tenant or an id.
+//! Which metrics there are is written in `metric.rs`.
 
 use std::any::Any;
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering as Memory};
 use std::sync::{Arc, Mutex};
 
 use metrics::{Counter, Histogram, counter, histogram};
 use posthaste::Event;
-use posthaste::store::Stats;
+use posthaste::store::{Health, Stats};
 
 use crate::sink::Outcome;
 
@@ -76,6 +77,7 @@ pub(crate) struct Observer {
     pub(crate) table: String,
     mask_tenant: bool,
     meters: Mutex<HashMap<(String, usize), Arc<Meters>>>,
+    deaths: AtomicU64,
 }
 
 impl Observer {
@@ -84,6 +86,7 @@ impl Observer {
             table,
             mask_tenant,
             meters: Mutex::new(HashMap::new()),
+            deaths: AtomicU64::new(0),
         }
     }
 
@@ -105,9 +108,17 @@ impl Observer {
     }
 
     pub(crate) fn died(&self, topic: &str, reason: posthaste::DeadReason) {
-        counter!("outbox_dead_total", "table" => self.table.clone(), "topic" => topic.to_owned())
-            .increment(1);
+        self.deaths.fetch_add(1, Memory::Relaxed);
+        counter!(
+            "outbox_dead_total", "table" => self.table.clone(), "topic" => topic.to_owned(),
+            "result" => reason.as_str()
+        )
+        .increment(1);
         tracing::error!(table = self.table, topic, %reason, "an event is dead");
+    }
+
+    pub(crate) fn deaths(&self) -> u64 {
+        self.deaths.load(Memory::Relaxed)
     }
 
     pub(crate) fn gauge(&self, name: &'static str, value: f64) {
@@ -120,6 +131,39 @@ impl Observer {
 
     pub(crate) fn seconds(&self, name: &'static str, seconds: f64) {
         histogram!(name, "table" => self.table.clone()).record(seconds);
+    }
+
+    /// A number of things.
+    pub(crate) fn number(&self, name: &'static str, number: usize) {
+        histogram!(name, "table" => self.table.clone()).record(number as f64);
+    }
+
+    pub(crate) fn store_failed(&self, code: &'static str) {
+        counter!("outbox_store_errors_total", "table" => self.table.clone(), "result" => code)
+            .increment(1);
+    }
+
+    /// Says from the beginning what will be told later: a rule over what is not there yet is blind.
+    pub(crate) fn begin<'d>(&self, destinations: impl Iterator<Item = &'d str>, leads: bool) {
+        for name in [
+            "outbox_lost_leases_total",
+            "outbox_cleaned_total",
+            "outbox_redelivered_total",
+        ] {
+            self.count(name, 0);
+        }
+        self.paused("", false);
+        for destination in destinations {
+            self.circuit(destination, false);
+            self.paused(destination, false);
+        }
+        self.gauge("outbox_relay_leader", if leads { 1.0 } else { 0.0 });
+    }
+
+    pub(crate) fn in_hand(&self, (events, bytes): (usize, usize), limit: usize) {
+        self.gauge("outbox_in_flight", events as f64);
+        self.gauge("outbox_in_flight_bytes", bytes as f64);
+        self.gauge("outbox_in_flight_limit", limit as f64);
     }
 
     pub(crate) fn circuit(&self, destination: &str, open: bool) {
@@ -137,6 +181,28 @@ impl Observer {
         .set(if paused { 1.0 } else { 0.0 });
     }
 
+    /// What is known of how the database copes.
+    pub(crate) fn health(&self, health: &Health) {
+        let known = [
+            (
+                "outbox_table_bytes",
+                health.table_bytes.or(health.file_bytes),
+            ),
+            ("outbox_index_bytes", health.index_bytes),
+            ("outbox_dead_rows", health.dead_rows),
+            ("outbox_database_connections", health.connections),
+            ("outbox_database_connection_limit", health.connection_limit),
+        ];
+        for (name, number) in known {
+            if let Some(number) = number {
+                self.gauge(name, number as f64);
+            }
+        }
+        let holder = health.oldest_transaction.as_ref();
+        let age = holder.map_or(0.0, |holder| holder.age.as_secs_f64());
+        self.gauge("outbox_oldest_transaction_seconds", age);
+    }
+
     pub(crate) fn stats(&self, stats: &Stats) {
         self.gauge("outbox_pending", stats.pending as f64);
         self.gauge("outbox_processing", stats.processing as f64);
@@ -147,62 +213,6 @@ impl Observer {
             stats.oldest_pending.as_secs_f64(),
         );
     }
-}
-
-/// Names and explains every metric. Call it once, after a recorder is installed.
-pub fn describe_metrics() {
-    use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
-
-    describe_counter!("outbox_enqueue_total", "Events enqueued by this process");
-    describe_counter!("outbox_dispatch_total", "Delivery attempts, by result");
-    describe_counter!("outbox_dead_total", "Events that became dead");
-    describe_counter!(
-        "outbox_lost_leases_total",
-        "Settlements that came after the lease had passed to another relay"
-    );
-    describe_counter!("outbox_cleaned_total", "Events removed by the cleaner");
-    describe_histogram!(
-        "outbox_dispatch_latency_seconds",
-        Unit::Seconds,
-        "How long a delivery attempt took"
-    );
-    describe_histogram!(
-        "outbox_process_latency_seconds",
-        Unit::Seconds,
-        "From enqueue to delivered"
-    );
-    describe_histogram!("outbox_attempts", "Attempts that a delivered event needed");
-    describe_histogram!(
-        "outbox_claim_seconds",
-        Unit::Seconds,
-        "How long a claim took"
-    );
-    describe_histogram!(
-        "outbox_settle_seconds",
-        Unit::Seconds,
-        "How long a settlement took"
-    );
-    describe_gauge!("outbox_pending", "Events waiting");
-    describe_gauge!("outbox_processing", "Events leased by a relay");
-    describe_gauge!("outbox_dead", "Events that are dead");
-    describe_gauge!("outbox_stuck", "Events leased for longer than five minutes");
-    describe_gauge!(
-        "outbox_oldest_age_seconds",
-        Unit::Seconds,
-        "For how long the oldest due event has been due"
-    );
-    describe_gauge!(
-        "outbox_relay_leader",
-        "Whether this relay is the active one (1) or a standby (0)"
-    );
-    describe_gauge!(
-        "outbox_paused",
-        "Whether an operator paused the outbox, or a destination of it (1), or not (0)"
-    );
-    describe_gauge!(
-        "outbox_circuit_open",
-        "Whether a destination is held to be down (1) or not (0)"
-    );
 }
 
 /// What a panic said.

@@ -83,7 +83,9 @@ impl Engine {
                 // Another relay is at it.
                 None => rest.min(LONGEST_PAUSE),
                 Some(job) => {
-                    if job.redelivered > before {
+                    let redelivered = job.redelivered.saturating_sub(before);
+                    if redelivered > 0 {
+                        self.observer.count("outbox_redelivered_total", redelivered);
                         self.wake.notify_one();
                     }
                     if job.state == JobState::Done {

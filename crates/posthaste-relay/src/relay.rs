@@ -22,6 +22,7 @@ use crate::pause::Pausing;
 use crate::route::Routes;
 use crate::settings::{Builder, Mode, Settings};
 use crate::settle::Settling;
+use crate::view::View;
 
 /// How often to look for relays that are gone, and to confirm leadership.
 const WATCH: Duration = Duration::from_millis(500);
@@ -69,6 +70,8 @@ pub(crate) struct Engine {
     pub(crate) wake: Arc<Notify>,
     /// Someone is gone: look from the oldest on.
     take_over: AtomicBool,
+    /// Whether it is an active relay.
+    pub(crate) leading: AtomicBool,
     pub(crate) pausing: Pausing,
     stop: watch::Receiver<bool>,
 }
@@ -92,6 +95,7 @@ impl Relay {
     ) -> Self {
         let (settling, verdicts) = Settling::new();
         let (stop, stopped) = watch::channel(false);
+        let leading = settings.deliver && settings.mode == Mode::Parallel;
         Self {
             engine: Arc::new(Engine {
                 observer: Observer::new(store.table().to_string(), settings.mask_tenant),
@@ -103,6 +107,7 @@ impl Relay {
                 settling,
                 wake: Arc::new(Notify::new()),
                 take_over: AtomicBool::new(false),
+                leading: AtomicBool::new(leading),
                 pausing: Pausing::default(),
                 stop: stopped,
             }),
@@ -114,6 +119,11 @@ impl Relay {
     /// To wake this relay from the same process.
     pub fn waker(&self) -> Waker {
         Waker(self.engine.wake.clone())
+    }
+
+    /// To look at this relay, from the same process, while it works.
+    pub fn view(&self) -> View {
+        View::of(&self.engine)
     }
 
     /// Works until the future is ready. Then it finishes what is under way, hands back at once
@@ -128,6 +138,9 @@ impl Relay {
             stop,
         } = self;
         tracing::info!(table = engine.observer.table, owner = %engine.store.owner(), "the relay starts");
+        let names = engine.destinations.iter().map(|it| it.name.as_str());
+        let leads = engine.leading.load(Memory::Relaxed);
+        engine.observer.begin(names, leads);
         // In sets, so that all ends with this future, should it be dropped.
         let mut parts = JoinSet::new();
         parts.spawn(engine.clone().settle(verdicts));
@@ -298,6 +311,7 @@ impl Engine {
         let claimed = self.store.claim(claim).instrument(span).await?;
         self.observer
             .seconds("outbox_claim_seconds", sent.elapsed().as_secs_f64());
+        self.observer.number("outbox_claim_batch", claimed.leases());
         let taken = Taken::of(&claimed);
         for (topic, reason) in &claimed.died {
             self.observer.died(topic, *reason);
@@ -384,6 +398,7 @@ impl Engine {
             self.log_store("lead", &error);
             false
         });
+        self.leading.store(leads, Memory::Relaxed);
         self.observer
             .gauge("outbox_relay_leader", if leads { 1.0 } else { 0.0 });
         leads
@@ -432,6 +447,8 @@ impl Engine {
                 }
                 Err(error) => self.log_store("take over", &error),
             }
+            self.observer
+                .in_hand(self.hand.load(), self.settings.in_flight);
             if self.rest(WATCH).await {
                 return;
             }
@@ -444,6 +461,11 @@ impl Engine {
             match self.store.stats().await {
                 Ok(stats) => self.observer.stats(&stats),
                 Err(error) => self.log_store("stats", &error),
+            }
+            // Not every user may know.
+            match self.store.health().await {
+                Ok(health) => self.observer.health(&health),
+                Err(error) => tracing::debug!(code = error.code(), "no database health: {error}"),
             }
             if self.rest(self.settings.stats_interval).await {
                 return;
@@ -498,6 +520,7 @@ impl Engine {
     }
 
     pub(crate) fn log_store(&self, what: &str, error: &StoreError) {
+        self.observer.store_failed(error.code());
         // A driver's error often says no more than "db error", and its source says which.
         let causes =
             std::iter::successors(std::error::Error::source(error), |cause| cause.source());

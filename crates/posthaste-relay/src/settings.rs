@@ -315,7 +315,10 @@ impl Builder {
             self.routes = vec![(Matcher::any(), only.name.clone())];
         }
         let mut problems = self.settings.problems();
-        problems.extend(self.routing_problems());
+        // What only cleans and counts needs nowhere to deliver to.
+        if self.settings.deliver {
+            problems.extend(self.routing_problems());
+        }
         if !problems.is_empty() {
             return Err(SettingsError::Refused(problems));
         }

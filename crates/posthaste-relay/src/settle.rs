@@ -110,6 +110,7 @@ impl Engine {
                 Ok(settled) => {
                     let took = started.elapsed().as_secs_f64();
                     self.observer.seconds("outbox_settle_seconds", took);
+                    self.observer.number("outbox_settle_batch", batch.len());
                     lost.extend(settled.lost);
                     pause = FIRST_PAUSE;
                 }

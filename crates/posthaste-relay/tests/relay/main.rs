@@ -18,4 +18,5 @@ mod single_active;
 mod stdout;
 mod steer;
 mod stop;
+mod view;
 mod wake;

@@ -7,8 +7,8 @@ use std::sync::{Mutex, Once};
 use metrics_util::MetricKind;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use posthaste::{Message, Status};
-use posthaste_relay::Mode;
 use posthaste_relay::sink::Outcome;
+use posthaste_relay::{METRICS, Mode};
 use posthaste_testkit::outbox::Fresh;
 use tracing::field::{Field, Visit};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
@@ -186,7 +186,7 @@ async fn every_metric_has_its_name_and_its_value() {
         ("outbox_attempts", &delivered[..1], 1.0),
         (
             "outbox_dead_total",
-            &[("topic", "shop.order.rejected.v1")][..],
+            &[("topic", "shop.order.rejected.v1"), ("result", "rejected")][..],
             1.0,
         ),
         ("outbox_circuit_open", &[("destination", "down")][..], 1.0),
@@ -199,7 +199,14 @@ async fn every_metric_has_its_name_and_its_value() {
         assert_eq!(told.value(name, labels), value, "{name}");
     }
     assert!(told.value("outbox_oldest_age_seconds", &[]) > 0.0);
-    for name in ["outbox_claim_seconds", "outbox_settle_seconds"] {
+    assert_eq!(told.value("outbox_in_flight_limit", &[]), 2000.0);
+    assert_eq!(told.value("outbox_lost_leases_total", &[]), 0.0);
+    for name in [
+        "outbox_claim_seconds",
+        "outbox_claim_batch",
+        "outbox_settle_seconds",
+        "outbox_settle_batch",
+    ] {
         assert!(told.value(name, &[]) > 0.0, "{name}");
     }
 }
@@ -218,6 +225,12 @@ async fn labels_are_table_topic_destination_and_result_and_never_a_tenant_or_an_
         labels,
         BTreeSet::from(["table", "topic", "destination", "result"])
     );
+    for (_, name, labels, _) in &told.metrics {
+        let metric = METRICS.iter().find(|metric| metric.name == name);
+        let metric = metric.unwrap_or_else(|| panic!("{name} is in no reference"));
+        let labels: BTreeSet<&str> = labels.keys().map(String::as_str).collect();
+        assert_eq!(labels, metric.labels.iter().copied().collect(), "{name}");
+    }
     let text = format!("{:?}", told.metrics);
     assert!(!text.contains(&tenant.to_string()));
     assert!(told.ids.iter().all(|id| !text.contains(&id.to_string())));
