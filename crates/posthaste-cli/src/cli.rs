@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::command::{
     clean, completions, config, demo, discard, doctor, enqueue, list, migrate, pause, redeliver,
-    run, show, status, tail,
+    run, show, status, tail, token,
 };
 
 const EXIT_CODES: &str = "\
@@ -93,6 +93,9 @@ pub(crate) enum Command {
     Tail(tail::Tail),
     /// Enqueue events by hand, for trying things out
     Enqueue(enqueue::Enqueue),
+    /// Make tokens for those who may look after outboxes in a browser or by the API
+    #[command(subcommand)]
+    Token(token::Act),
     /// Check and explain the configuration
     #[command(subcommand)]
     Config(config::Act),

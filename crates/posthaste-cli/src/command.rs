@@ -15,6 +15,7 @@ pub(crate) mod run;
 pub(crate) mod show;
 pub(crate) mod status;
 pub(crate) mod tail;
+pub(crate) mod token;
 
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -40,6 +41,7 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
         Command::Clean(args) => wait(clean::run(place, args)),
         Command::Tail(args) => wait(tail::run(place, args)),
         Command::Enqueue(args) => wait(enqueue::run(place, args)),
+        Command::Token(act) => token::run(place, act),
         Command::Config(act) => config::run(act, place),
         Command::Completions(args) => completions::completions(args),
         Command::Man(args) => completions::man(args),

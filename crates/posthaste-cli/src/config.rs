@@ -4,6 +4,7 @@
 //! Everything about a single key is in [`keys`].
 
 mod address;
+mod admin;
 mod assemble;
 mod check;
 mod environment;
@@ -28,6 +29,7 @@ use posthaste_relay::sink::Sink;
 use posthaste_relay::{Matcher, Settings};
 
 pub(crate) use address::without_password;
+pub(crate) use admin::{Admin, Thresholds};
 pub(crate) use explain::{explain, explain_key, settings_as_json};
 pub(crate) use problem::Problems;
 pub(crate) use reference::reference;
@@ -39,8 +41,8 @@ use values::Values;
 /// Everything that is configured.
 #[derive(Debug, Clone)]
 pub(crate) struct Config {
-    #[allow(dead_code, reason = "for `run`")]
     pub(crate) log: Log,
+    pub(crate) admin: Admin,
     pub(crate) outboxes: Vec<Outbox>,
     pub(crate) sinks: BTreeMap<String, Destination>,
     /// What works, but is probably not what was meant.
@@ -208,6 +210,7 @@ impl Config {
                 level: "info".to_owned(),
                 json: false,
             },
+            admin: Admin::default(),
             outboxes: Vec::new(),
             sinks: BTreeMap::new(),
             warnings: Problems::default(),

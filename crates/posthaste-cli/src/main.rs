@@ -1,5 +1,6 @@
 //! The `posthaste` program: reads what it is asked to do, does it, and says how it ended.
 
+mod admin;
 mod cli;
 mod command;
 mod config;

@@ -60,15 +60,6 @@ pub(crate) async fn open(place: &Place) -> Result<Arc<dyn Store>, Failure> {
     connect(&chosen(&load(place)?, place)?).await
 }
 
-/// Every outbox that a command is about.
-pub(crate) async fn open_all(place: &Place) -> Result<Vec<Arc<dyn Store>>, Failure> {
-    let mut stores = Vec::new();
-    for outbox in outboxes(place)? {
-        stores.push(connect(&outbox).await?);
-    }
-    Ok(stores)
-}
-
 fn chosen(config: &Config, place: &Place) -> Result<Outbox, Failure> {
     config
         .outbox(place.database.as_deref(), place.table.as_deref())

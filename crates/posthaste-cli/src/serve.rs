@@ -8,6 +8,7 @@ use std::time::Duration;
 use posthaste::Store;
 use posthaste_relay::{Relay, SettingsError};
 
+use crate::admin::Served;
 use crate::config::{self, Destination};
 use crate::failure::Failure;
 use crate::place;
@@ -19,6 +20,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 pub(crate) async fn serve(
     outbox: config::Outbox,
     sinks: Arc<BTreeMap<String, Destination>>,
+    served: Arc<Served>,
     until: impl Future<Output = ()>,
 ) -> Result<(), Failure> {
     let mut until = std::pin::pin!(until);
@@ -26,6 +28,7 @@ pub(crate) async fn serve(
         store = connect(&outbox) => store?,
         () = &mut until => return Ok(()),
     };
+    served.opened(store.clone());
     let destinations: Vec<&str> = outbox
         .routes
         .iter()
@@ -39,6 +42,7 @@ pub(crate) async fn serve(
         "serving an outbox"
     );
     let relay = relay(&outbox, store, &sinks).map_err(|error| Failure::usage(error.to_string()))?;
+    served.relayed(relay.view());
     relay.run(until).await;
     Ok(())
 }

@@ -6,6 +6,7 @@ mod ledger;
 mod screen;
 mod shop;
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,11 +19,15 @@ use tokio::sync::watch;
 use self::courier::Courier;
 use self::ledger::{Ledger, Totals};
 use self::screen::Screen;
+use crate::admin::role::Role;
+use crate::admin::{self, Recorder, Served};
 use crate::cli::Place;
+use crate::config::{self, Admin, Database, Route};
 use crate::failure::Failure;
 use crate::time::parse_duration;
 
 const OUTBOX: &str = "orders_outbox";
+const COURIER: &str = "courier";
 /// How often a relay is killed.
 const LIFE: Duration = Duration::from_secs(5);
 /// How long to wait, after the last order, until everything has arrived.
@@ -37,7 +42,8 @@ Examples:
 A shop commits orders and their events together; some cards are declined, and those orders are
 rolled back. A relay delivers the events by a courier who is away at times, and refuses anvils.
 Every few seconds the relay is killed, and another one takes over. At the end a ledger says
-whether anything was lost, or made up: the exit code is then 1.";
+whether anything was lost, or made up: the exit code is then 1. Meanwhile, look at it in a browser:
+the address is printed first.";
 
 /// What was asked for.
 #[derive(Debug, clap::Args)]
@@ -52,6 +58,20 @@ pub(crate) struct Demo {
     /// Orders a second
     #[arg(long, default_value_t = 25, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rate: u32,
+    /// Where to look at it in a browser [default: 127.0.0.1:7411, or another port if that is taken]
+    #[arg(long, value_name = "ADDRESS", value_parser = loopback)]
+    listen: Option<SocketAddr>,
+}
+
+/// An address of this machine: whoever reaches it may do everything.
+fn loopback(text: &str) -> Result<SocketAddr, String> {
+    let address: SocketAddr = text
+        .parse()
+        .map_err(|_| "an address and a port, such as 127.0.0.1:7411".to_owned())?;
+    match address.ip().is_loopback() {
+        true => Ok(address),
+        false => Err("the demo asks nobody for a token: 127.0.0.1 or ::1 only".to_owned()),
+    }
 }
 
 /// Plays the demo. It fails if the ledger does not add up.
@@ -69,12 +89,16 @@ async fn play(demo: &Demo, json: bool) -> Result<(), Failure> {
     let outbox = Outbox::new(OUTBOX).expect("a plain name");
     shop::set_up(&file, &outbox)?;
 
+    let served = served(&file, &outbox)?;
+    let server = server(demo, &served).await?;
     let ledger = Arc::new(Ledger::new());
-    let screen = Screen::start(&file, ledger.clone(), json);
+    let screen = Screen::start(&file, server.url(), ledger.clone(), json);
     let (closing, closed) = watch::channel(false);
     let shop = shop::open(&file, &outbox, demo.rate, ledger.clone(), closed)?;
     let store: Arc<dyn Store> = Arc::new(open(&file, &outbox).await?);
-    let relays = tokio::spawn(relays(file.clone(), outbox.clone(), ledger.clone()));
+    served.opened(store.clone());
+    let relays = relays(file.clone(), outbox.clone(), ledger.clone(), served);
+    let relays = tokio::spawn(relays);
 
     let enough = async {
         match demo.duration {
@@ -107,23 +131,68 @@ async fn play(demo: &Demo, json: bool) -> Result<(), Failure> {
     }
 }
 
+/// The outbox as operators see it.
+fn served(file: &Path, outbox: &Outbox) -> Result<Arc<Served>, Failure> {
+    let database = Database::at(&format!("sqlite:{}", file.display())).map_err(Failure::Usage)?;
+    let routes = vec![Route {
+        sink: COURIER.to_owned(),
+        ..Route::everything()
+    }];
+    let outbox = config::Outbox {
+        routes,
+        ..config::Outbox::new(outbox.table().clone(), database)
+    };
+    Ok(Served::all(&[outbox]).remove(0))
+}
+
+/// Answers at the address that was given, or at the usual one, or at any.
+async fn server(demo: &Demo, served: &Arc<Served>) -> Result<admin::Server, Failure> {
+    let usual = Admin {
+        without_tokens: Role::Operator,
+        ..Admin::default()
+    };
+    let admin = Admin {
+        listen: demo.listen.unwrap_or(usual.listen),
+        chosen: demo.listen.is_some(),
+        ..usual.clone()
+    };
+    let recorder = Recorder::install()?;
+    let served = vec![served.clone()];
+    if let Some(server) = admin::Server::start(&admin, served.clone(), recorder.clone()).await? {
+        return Ok(server);
+    }
+    let any = Admin {
+        listen: SocketAddr::new(usual.listen.ip(), 0),
+        chosen: true,
+        ..usual
+    };
+    let server = admin::Server::start(&any, served, recorder).await?;
+    server.ok_or_else(|| Failure::Other("no port is free".to_owned()))
+}
+
 async fn open(file: &Path, outbox: &Outbox) -> Result<Sqlite, Failure> {
     let address = file.to_string_lossy();
     Ok(Sqlite::connect(&address, outbox.table().clone()).await?)
 }
 
 /// One relay after the other: each is killed in the midst of its work, and the next takes over.
-async fn relays(file: PathBuf, outbox: Outbox, ledger: Arc<Ledger>) -> Result<(), Failure> {
+async fn relays(
+    file: PathBuf,
+    outbox: Outbox,
+    ledger: Arc<Ledger>,
+    served: Arc<Served>,
+) -> Result<(), Failure> {
     let courier = Arc::new(Courier::new(ledger.clone()));
     loop {
         let relay = Relay::builder(open(&file, &outbox).await?)
-            .destination("courier", courier.clone())
+            .destination(COURIER, courier.clone())
             .retry(Retry::EqualJitter {
                 base: Duration::from_millis(300),
                 max: Duration::from_secs(2),
             })
             .build()
             .map_err(Failure::other)?;
+        served.relayed(relay.view());
         // Dropped, not stopped: as if its process had been killed.
         let _ = tokio::time::timeout(LIFE, relay.run(std::future::pending())).await;
         ledger.note("the relay is killed in the midst of its work; another one takes over");

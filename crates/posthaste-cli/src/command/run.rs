@@ -7,6 +7,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::admin::{self, Recorder, Served};
 use crate::cli::Place;
 use crate::config::{Config, Outbox};
 use crate::failure::Failure;
@@ -52,13 +53,15 @@ async fn serve_all(config: Config, wanted: Vec<Outbox>) -> Result<(), Failure> {
     let mut signals = Signals::catch()?;
     let (stop, stopped) = watch::channel(false);
     let sinks = Arc::new(config.sinks);
+    let served = Served::all(&wanted);
+    let server = admin::Server::start(&config.admin, served.clone(), Recorder::install()?).await?;
     let mut outboxes = JoinSet::new();
-    for outbox in wanted {
+    for (outbox, served) in wanted.into_iter().zip(served) {
         let mut stopped = stopped.clone();
         let until = async move {
             let _ = stopped.wait_for(|stop| *stop).await;
         };
-        outboxes.spawn(serve::serve(outbox, sinks.clone(), until));
+        outboxes.spawn(serve::serve(outbox, sinks.clone(), served, until));
     }
     let mut result = Ok(());
     loop {
@@ -70,12 +73,19 @@ async fn serve_all(config: Config, wanted: Vec<Outbox>) -> Result<(), Failure> {
                     std::process::exit(IMPATIENT);
                 }
                 tracing::info!(signal = asked, "stopping: finishing what is under way; once more to stop at once");
+                server.iter().for_each(admin::Server::stops);
                 let _ = stop.send(true);
                 continue;
             }
         };
         match ended {
-            None => return result,
+            None => {
+                // Last of all, so that the last of the numbers can still be fetched.
+                if let Some(server) = server {
+                    server.end().await;
+                }
+                return result;
+            }
             Some(Ok(Ok(()))) => {}
             // One that cannot be served ends all: half a daemon would go unnoticed.
             Some(Ok(Err(failure))) => {

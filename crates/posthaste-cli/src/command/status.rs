@@ -1,15 +1,19 @@
 //! `posthaste status`: how each outbox stands, and whether that is well.
 
+use std::collections::VecDeque;
 use std::io::Write;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use posthaste::store::{Filter, Pause, Stats, Store, Target};
 use posthaste::{DeadReason, Status as State};
+use posthaste_relay::Mode;
 use serde::Serialize;
 
+use crate::admin::health::{self, Check, Evidence, Leader, Verdict};
 use crate::cli::Place;
+use crate::config::{Outbox, Thresholds};
 use crate::failure::Failure;
 use crate::output::{BAD, BUSY, Cell, GOOD, Output, PLAIN, visible};
 use crate::place;
@@ -17,6 +21,9 @@ use crate::time::{brief, exact, parse_duration};
 
 /// Clears the screen, and goes to its first line.
 const CLEAR: &str = "\x1b[2J\x1b[H";
+
+/// Over how long the growth of the dead is judged.
+const DEAD_OVER: Duration = Duration::from_secs(15 * 60);
 
 const EXAMPLES: &str = "\
 Examples:
@@ -33,14 +40,14 @@ pub(crate) struct Status {
     /// End with exit code 5 if an outbox is not well
     #[arg(long)]
     check: bool,
-    /// With more lag than this an outbox is not well
-    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = parse_duration)]
-    max_lag: Duration,
+    /// With more lag than this an outbox is not well [default: as configured, or 1m]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    max_lag: Option<Duration>,
     /// With more dead events than this an outbox is not well [default: any number will do]
     #[arg(long, value_name = "N")]
     max_dead: Option<u64>,
-    /// Show it again and again, until Ctrl-C
-    #[arg(long, conflicts_with = "check")]
+    /// Show it again and again, with every check, until Ctrl-C
+    #[arg(long)]
     watch: bool,
     /// How often, with --watch
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_duration)]
@@ -66,6 +73,16 @@ struct Standing {
     paused: Vec<Paused>,
     healthy: bool,
     findings: Vec<String>,
+    /// As `/healthz` of the daemon tells them; what only the daemon knows is unknown.
+    checks: Vec<Check>,
+}
+
+/// An outbox, and what was seen of it before.
+struct Looked {
+    outbox: Outbox,
+    store: Arc<dyn Store>,
+    /// The dead at the times of the looks within a quarter of an hour.
+    dead: VecDeque<(Instant, u64)>,
 }
 
 /// What is paused.
@@ -101,41 +118,74 @@ impl Paused {
 }
 
 pub(crate) async fn run(place: &Place, args: &Status) -> Result<(), Failure> {
-    let stores = place::open_all(place).await?;
+    let config = place::load(place)?;
+    let mut looked = Vec::new();
+    for outbox in place::selected(&config, place)? {
+        looked.push(Looked {
+            store: place::connect(&outbox).await?,
+            outbox,
+            dead: VecDeque::new(),
+        });
+    }
+    let configured = config.admin.health;
+    let limits = Thresholds {
+        max_lag: args.max_lag.unwrap_or(configured.max_lag),
+        ..configured
+    };
     let output = Output::new(place.json);
     if args.watch {
+        let mut last = Vec::new();
         let interrupted = super::interrupted()?;
-        return tokio::select! {
-            result = watch(&output, &stores, args) => result,
-            () = interrupted => Ok(()),
-        };
+        tokio::select! {
+            result = watch(&output, &mut looked, args, &limits, &mut last) => result?,
+            () = interrupted => {}
+        }
+        return verdict(args, &last);
     }
-    let standings = look(&stores, args).await?;
+    let standings = look(&mut looked, args, &limits).await?;
     tell(&output, &standings)?;
     verdict(args, &standings)
 }
 
-async fn watch(output: &Output, stores: &[Arc<dyn Store>], args: &Status) -> Result<(), Failure> {
+async fn watch(
+    output: &Output,
+    looked: &mut [Looked],
+    args: &Status,
+    limits: &Thresholds,
+    last: &mut Vec<Standing>,
+) -> Result<(), Failure> {
     loop {
-        let standings = look(stores, args).await?;
+        *last = look(looked, args, limits).await?;
         if output.terminal && !output.json {
             // Past the stream that takes colours out: this is no colour.
             write!(std::io::stdout(), "{CLEAR}")?;
         }
-        tell(output, &standings)?;
+        tell(output, last)?;
+        if !output.json {
+            tell_checks(output, last)?;
+        }
         tokio::time::sleep(args.every).await;
     }
 }
 
-async fn look(stores: &[Arc<dyn Store>], args: &Status) -> Result<Vec<Standing>, Failure> {
+async fn look(
+    looked: &mut [Looked],
+    args: &Status,
+    limits: &Thresholds,
+) -> Result<Vec<Standing>, Failure> {
     let mut standings = Vec::new();
-    for store in stores {
-        standings.push(standing(&**store, args).await?);
+    for it in looked {
+        standings.push(standing(it, args, limits).await?);
     }
     Ok(standings)
 }
 
-async fn standing(store: &dyn Store, args: &Status) -> Result<Standing, Failure> {
+async fn standing(
+    looked: &mut Looked,
+    args: &Status,
+    limits: &Thresholds,
+) -> Result<Standing, Failure> {
+    let store = looked.store.clone();
     let stats = store.stats().await?;
     let discarded = Filter {
         status: vec![State::Dead],
@@ -148,8 +198,9 @@ async fn standing(store: &dyn Store, args: &Status) -> Result<Standing, Failure>
     };
     let dead = stats.dead.saturating_sub(discarded);
     let pauses = store.pauses().await?;
+    let checks = health::judge(&evidence(looked, &stats, dead, &pauses).await, limits);
+    let findings = findings(&stats, dead, args, limits, &checks);
     let paused: Vec<Paused> = pauses.into_iter().map(Paused::new).collect();
-    let findings = findings(&stats, dead, args);
     Ok(Standing {
         table: store.table().to_string(),
         pending: stats.pending,
@@ -162,25 +213,96 @@ async fn standing(store: &dyn Store, args: &Status) -> Result<Standing, Failure>
         paused,
         healthy: findings.is_empty(),
         findings,
+        checks,
     })
 }
 
-fn findings(stats: &Stats, dead: u64, args: &Status) -> Vec<String> {
+async fn evidence(looked: &mut Looked, stats: &Stats, dead: u64, pauses: &[Pause]) -> Evidence {
+    let now = Instant::now();
+    looked.dead.push_back((now, dead));
+    while looked.dead.len() > 1 && looked.dead[0].0 + DEAD_OVER < now {
+        looked.dead.pop_front();
+    }
+    let leader = match looked.outbox.settings.mode {
+        Mode::SingleActive => {
+            let relays = looked.store.relays().await.ok();
+            relays.map(
+                |relays| match relays.iter().any(|it| it.leads && it.alive) {
+                    true => Leader::There,
+                    false => Leader::Nobody,
+                },
+            )
+        }
+        _ => Some(Leader::NotNeeded),
+    };
+    let pause = pauses.iter().find(|it| it.target == Target::Outbox);
+    Evidence {
+        outbox: looked.outbox.table.to_string(),
+        stats: Some(stats.into()),
+        // It was looked at when the store was opened.
+        schema: Some(Ok("up to date".to_owned())),
+        destinations: None,
+        attempts: None,
+        died: (looked.dead.len() > 1).then(|| dead.saturating_sub(looked.dead[0].1)),
+        leader,
+        paused: pause.map(|it| format!("paused by {}, because: {}", it.actor, it.why)),
+    }
+}
+
+fn findings(
+    stats: &Stats,
+    dead: u64,
+    args: &Status,
+    limits: &Thresholds,
+    checks: &[Check],
+) -> Vec<String> {
     let mut findings = Vec::new();
-    if stats.oldest_pending > args.max_lag {
-        let (lag, most) = (brief(stats.oldest_pending), brief(args.max_lag));
+    if stats.oldest_pending > limits.max_lag {
+        let (lag, most) = (brief(stats.oldest_pending), brief(limits.max_lag));
         findings.push(format!(
             "lag is {lag}, more than {most}: is a relay running, and can it deliver?"
         ));
     }
-    if stats.stuck > 0 {
+    if stats.stuck > limits.max_stuck {
         let stuck = stats.stuck;
         findings.push(format!("{stuck} stuck in delivery for more than five minutes: look at the relay that holds them"));
     }
     if let Some(most) = args.max_dead.filter(|most| dead > *most) {
         findings.push(format!("{dead} dead, more than {most}: see posthaste dead"));
     }
+    let said = ["lag", "stuck"];
+    let others = checks
+        .iter()
+        .filter(|it| it.status == Verdict::Ill && !said.contains(&it.check));
+    findings.extend(others.map(|it| format!("{}: {}: {}", it.check, it.value, it.remedy)));
     findings
+}
+
+/// Every check, below the outboxes.
+fn tell_checks(output: &Output, standings: &[Standing]) -> Result<(), Failure> {
+    writeln!(std::io::stdout())?;
+    let row = |check: &Check| {
+        let (word, style) = match check.status {
+            Verdict::Ok => ("ok", GOOD),
+            Verdict::Unknown => ("unknown", PLAIN),
+            Verdict::Ill => ("ill", BAD),
+        };
+        vec![
+            Cell::text(&check.outbox),
+            Cell::text(check.check),
+            Cell::Text(word.to_owned(), style),
+            Cell::text(&check.value),
+            Cell::text(&check.threshold),
+            Cell::text(&check.remedy),
+        ]
+    };
+    let rows: Vec<_> = standings
+        .iter()
+        .flat_map(|it| &it.checks)
+        .map(row)
+        .collect();
+    let heads = ["OUTBOX", "CHECK", "STATUS", "FOUND", "EXPECTED", "REMEDY"];
+    output.table(&heads, &rows)
 }
 
 fn tell(output: &Output, standings: &[Standing]) -> Result<(), Failure> {

@@ -6,16 +6,17 @@ use posthaste::Table;
 use posthaste::store::{OnFailure, Ordering, Scope};
 use posthaste_relay::{Cleaning, Mode, Retry, Settings};
 
-use super::check;
 use super::kind::nearest;
 use super::problem::{Place, Problem, Source};
 use super::sinks::SinkType;
 use super::values::{Group, Values};
 use super::{Config, Database, Destination, Log, Outbox, Problems, Route};
+use super::{admin, check};
 
 /// `None` if something is missing or refused, which was noted.
 pub(crate) fn assemble(values: &mut Values, source: &Source) -> Option<Config> {
     let log = log(values);
+    let admin = admin::read(values);
     let sinks = sinks(values);
     let shared = values
         .table("database")
@@ -44,6 +45,7 @@ pub(crate) fn assemble(values: &mut Values, source: &Source) -> Option<Config> {
     check::unused(values, &outboxes);
     Some(Config {
         log: log?,
+        admin: admin?,
         outboxes: outboxes.into_iter().collect::<Option<_>>()?,
         sinks: sinks
             .into_iter()

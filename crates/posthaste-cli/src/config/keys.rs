@@ -1,6 +1,7 @@
 //! Every key of the configuration: the one table from which reading, the environment, defaults,
 //! suggestions, the schema, `config explain` and the reference follow.
 
+use super::admin;
 use super::kind::Kind;
 use super::profile::PROFILES;
 use super::sinks::{SINKS, SinkType};
@@ -71,6 +72,18 @@ pub(crate) const SECTIONS: &[Section] = &[
                 example: "json",
             },
         ],
+    },
+    Section {
+        path: "admin",
+        shape: Shape::Once,
+        doc: "Where `run` answers operators: metrics, health, the API. See docs/admin.md.",
+        keys: admin::ADMIN,
+    },
+    Section {
+        path: "admin.health",
+        shape: Shape::Once,
+        doc: "From where on `/healthz` and `status` call an outbox ill.",
+        keys: admin::HEALTH,
     },
     Section {
         path: "database",

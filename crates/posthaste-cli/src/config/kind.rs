@@ -1,5 +1,6 @@
 //! What a key may hold: how it is read from TOML and from text, and how it is shown.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use posthaste::Table;
@@ -8,6 +9,7 @@ use uuid::Uuid;
 
 use super::address::{check_address, without_password};
 use super::measure::{parse_duration, parse_size, show_duration, show_size};
+use crate::admin::token::Token;
 
 /// What a key may hold.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -30,6 +32,10 @@ pub(crate) enum Kind {
     Uuid,
     /// The address of a database. May hold a password.
     Database,
+    /// An address and a port of this machine.
+    Listen,
+    /// Who may call: a list of lines, as `posthaste token create` prints them.
+    Tokens,
     /// Never shown.
     Secret,
     /// A file that holds the value of the key of this name.
@@ -82,6 +88,10 @@ impl Kind {
                 "the address of a database, such as \"postgres://localhost/shop\" or \"sqlite:shop.db\""
                     .to_owned()
             }
+            Self::Listen => {
+                "an address and a port, such as \"127.0.0.1:7411\" or \"[::1]:7411\"".to_owned()
+            }
+            Self::Tokens => "a list of lines that `posthaste token create` prints".to_owned(),
             Self::Secret => "a secret in quotes".to_owned(),
             Self::File(_) => "the path of a file, in quotes".to_owned(),
         }
@@ -89,7 +99,7 @@ impl Kind {
 
     /// Whether a value must not be shown as it is.
     pub(crate) fn is_secret(self) -> bool {
-        matches!(self, Self::Database | Self::Secret)
+        matches!(self, Self::Database | Self::Secret | Self::Tokens)
     }
 
     /// Reads a value of a TOML file.
@@ -97,18 +107,23 @@ impl Kind {
         match (self, value) {
             (Self::Boolean, DeValue::Boolean(value)) => Ok(Value::Boolean(*value)),
             (Self::Integer { .. } | Self::Size, DeValue::Integer(number)) => self.integer(number),
-            (Self::Texts, DeValue::Array(items)) => {
+            (Self::Texts | Self::Tokens, DeValue::Array(items)) => {
                 let texts = items
                     .iter()
                     .map(|item| item.get_ref().as_str().map(str::to_owned));
-                texts.collect::<Option<Vec<_>>>().map_or_else(
-                    || Err(self.expected("a list of something else")),
-                    |texts| Ok(Value::Texts(texts)),
-                )
+                match (self, texts.collect::<Option<Vec<_>>>()) {
+                    (_, None) => Err(self.expected("a list of something else")),
+                    (Self::Tokens, Some(lines)) => self.tokens(lines),
+                    (_, Some(texts)) => Ok(Value::Texts(texts)),
+                }
             }
-            (Self::Boolean | Self::Integer { .. } | Self::Texts, DeValue::String(text)) => {
+            (
+                Self::Boolean | Self::Integer { .. } | Self::Texts | Self::Tokens,
+                DeValue::String(text),
+            ) => {
                 let mut refusal = self.expected("a string");
-                if self != Self::Texts && self.parse(text).is_ok() {
+                let listed = matches!(self, Self::Texts | Self::Tokens);
+                if !listed && self.parse(text).is_ok() {
                     refusal.help = Some(format!("without quotes: {name} = {text}"));
                 }
                 Err(refusal)
@@ -181,6 +196,30 @@ impl Kind {
                 "such as \"67e55044-10b1-426f-9247-bb680e5fe0c8\"",
             )),
             Self::Database => check_address(text).map(|()| Value::Text(text.to_owned())),
+            Self::Listen => match text.parse::<SocketAddr>() {
+                Ok(_) => Ok(Value::Text(text.to_owned())),
+                Err(_) => Err(Refusal::new(
+                    format!("{text:?} is not an address with a port"),
+                    "such as \"127.0.0.1:7411\", or \"0.0.0.0:7411\" for all of this machine's addresses",
+                )),
+            },
+            Self::Tokens => {
+                let lines = text.split(['\n', ',']).map(|line| {
+                    let line = line.split('#').next().unwrap_or_default();
+                    line.trim().to_owned()
+                });
+                self.tokens(lines.filter(|line| !line.is_empty()).collect())
+            }
+        }
+    }
+
+    fn tokens(self, lines: Vec<String>) -> Result<Value, Refusal> {
+        match lines.iter().find_map(|line| Token::parse(line).err()) {
+            None => Ok(Value::Texts(lines)),
+            Some(why) => Err(Refusal::new(
+                why,
+                "run `posthaste token create NAME`: it prints the line to put here",
+            )),
         }
     }
 
@@ -221,6 +260,7 @@ impl Kind {
         match (self, value) {
             (Self::Database, Value::Text(text)) => without_password(text),
             (Self::Secret, _) => "***".to_owned(),
+            (Self::Tokens, Value::Texts(lines)) => named(lines).join(","),
             (Self::Size, Value::Integer(bytes)) => show_size(*bytes),
             (_, Value::Text(text)) => text.clone(),
             (_, Value::Texts(texts)) => texts.join(","),
@@ -235,10 +275,22 @@ impl Kind {
         match value {
             Value::Integer(_) if self != Self::Size => self.show(value),
             Value::Boolean(_) => self.show(value),
+            Value::Texts(lines) if self == Self::Tokens => format!("{:?}", named(lines)),
             Value::Texts(texts) => format!("{texts:?}"),
             _ => format!("{:?}", self.show(value)),
         }
     }
+}
+
+/// Name and role of each token: the hash says nothing to people.
+fn named(lines: &[String]) -> Vec<String> {
+    let short = |line: &String| {
+        line.split_whitespace()
+            .take(2)
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    lines.iter().map(short).collect()
 }
 
 fn found(value: &DeValue<'_>) -> &'static str {

@@ -85,7 +85,8 @@ fn table(section: &Section, sink: Option<&SinkType>) -> Json {
 fn property(key: &Key) -> Json {
     let mut schema = match key.kind {
         Kind::Text | Kind::Secret | Kind::File(_) => json!({ "type": "string" }),
-        Kind::Texts => json!({ "type": "array", "items": { "type": "string" } }),
+        Kind::Listen => json!({ "type": "string", "pattern": "^.+:[0-9]+$" }),
+        Kind::Texts | Kind::Tokens => json!({ "type": "array", "items": { "type": "string" } }),
         Kind::Integer { min, max } => json!({ "type": "integer", "minimum": min, "maximum": max }),
         Kind::Boolean => json!({ "type": "boolean" }),
         Kind::Duration => json!({

@@ -18,12 +18,13 @@ pub(super) struct Screen {
 }
 
 impl Screen {
-    pub(super) fn start(file: &Path, ledger: Arc<Ledger>, json: bool) -> Self {
+    pub(super) fn start(file: &Path, url: &str, ledger: Arc<Ledger>, json: bool) -> Self {
         if json {
+            eprintln!("look at it: {url}");
             return Self { ledger, end: None };
         }
         say(&format!(
-            "Posthaste demo on sqlite:{} (Ctrl-C ends it)\n",
+            "Posthaste demo on sqlite:{} (Ctrl-C ends it)\nLook at it in a browser: {url}\n",
             file.display()
         ));
         let (end, ended) = mpsc::channel();
