@@ -14,10 +14,12 @@ mod port;
 mod postgres;
 mod postgres_programs;
 mod private;
+mod prometheus;
 mod python;
 mod watchdog;
 
 pub use postgres::Postgres;
+pub use prometheus::Prometheus;
 pub use python::python;
 
 use std::fmt;

@@ -1,0 +1,63 @@
+//! The stream of looks: at once, then every second, alike for everybody, until the daemon ends.
+
+use std::io::{BufRead, BufReader};
+
+use serde_json::Value;
+
+use crate::scene::{Daemon, Scene};
+use crate::shape::fits;
+
+/// Reads frames off a stream.
+struct Frames(std::io::Lines<BufReader<std::net::TcpStream>>);
+
+impl Frames {
+    fn of(daemon: &Daemon, token: &str) -> Self {
+        let ask = daemon.ask("GET", "/api/v1/live").by(token);
+        let mut lines = BufReader::new(ask.begin()).lines();
+        let first = lines.next().unwrap().unwrap();
+        assert!(first.contains("200"), "{first}");
+        Self(lines)
+    }
+
+    fn next(&mut self) -> Option<Value> {
+        let line = self
+            .0
+            .by_ref()
+            .map_while(Result::ok)
+            .find(|line| line.starts_with("data: "))?;
+        Some(serde_json::from_str(&line["data: ".len()..]).unwrap())
+    }
+}
+
+#[test]
+fn every_second_is_told_to_everybody_who_watches() {
+    let scene = Scene::sqlite();
+    let mut daemon = scene.run();
+    let mut watching: Vec<Frames> = (0..3)
+        .map(|_| Frames::of(&daemon, &scene.tokens[0]))
+        .collect();
+    scene.enqueue("shop.order.placed.v1", "{}", 5);
+    let mut seen = Vec::new();
+    for frames in &mut watching {
+        let mut delivered = 0.0;
+        let mut times = Vec::new();
+        while delivered < 5.0 || times.len() < 3 {
+            let frame = frames.next().expect("one more");
+            times.push(frame["at"].as_str().unwrap().to_owned());
+            if let Some(outbox) = frame["outboxes"].get(0) {
+                fits(&daemon, "OutboxNow", outbox);
+                delivered = outbox["destinations"][0]["delivered"].as_f64().unwrap();
+            }
+        }
+        times.dedup();
+        seen.push(times);
+    }
+    assert!(
+        seen.iter()
+            .all(|times| times.contains(seen[0].last().unwrap()) || times.len() >= 3)
+    );
+    // Nobody who watches keeps the daemon from ending.
+    daemon.signal("-TERM");
+    assert_eq!(daemon.ended(), 0);
+    while watching[0].next().is_some() {}
+}
