@@ -99,6 +99,11 @@ fn the_readme_runs() {
 }
 
 #[test]
+fn the_guide_of_the_admin_api_runs() {
+    run("docs/admin.md");
+}
+
+#[test]
 fn the_runbook_runs() {
     run("docs/operations.md");
 }
