@@ -15,7 +15,7 @@ use serde_json::json;
 
 use super::desk::{Desk, Served};
 use super::fault;
-use super::live::{OutboxNow, Point};
+use super::live::{DestinationNow, OutboxNow, Point};
 use crate::config::Thresholds;
 use crate::time::brief;
 
@@ -65,8 +65,7 @@ pub(crate) struct Evidence {
     pub(crate) stats: Option<Counted>,
     /// How it is, or what is wrong.
     pub(crate) schema: Option<Result<String, String>>,
-    /// Those that are down, for how long and why; and how many there are.
-    pub(crate) destinations: Option<(Vec<(String, Duration, String)>, usize)>,
+    pub(crate) destinations: Option<Destinations>,
     /// Failed attempts, and all of them, over five minutes.
     pub(crate) attempts: Option<(u64, u64)>,
     /// Over a quarter of an hour.
@@ -75,6 +74,21 @@ pub(crate) struct Evidence {
     pub(crate) leader: Option<Leader>,
     /// Who paused it, and why.
     pub(crate) paused: Option<String>,
+}
+
+/// How many destinations there are, and which of them are down.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Destinations {
+    pub(crate) all: usize,
+    pub(crate) down: Vec<Down>,
+}
+
+/// A destination that is down, for how long and why.
+#[derive(Debug, Clone)]
+pub(crate) struct Down {
+    pub(crate) name: String,
+    pub(crate) since: Duration,
+    pub(crate) why: String,
 }
 
 /// What a look at the table says.
@@ -157,24 +171,15 @@ pub(crate) fn judge(evidence: &Evidence, limits: &Thresholds) -> Vec<Check> {
     });
     let most = format!("none down for more than {}", brief(limits.max_outage));
     checks.push(match &evidence.destinations {
-        Some((down, all)) => {
-            let long: Vec<&(String, Duration, String)> =
-                down.iter().filter(|it| it.1 > limits.max_outage).collect();
-            let told = |(name, since, why): &(String, Duration, String)| {
-                format!("{name} down for {}: {why}", brief(*since))
-            };
+        Some(Destinations { all, down }) => {
+            let long = down.iter().any(|it| it.since > limits.max_outage);
+            let told = |it: &Down| format!("{} down for {}: {}", it.name, brief(it.since), it.why);
             let value = match down.len() {
                 0 => format!("{all} up"),
                 _ => down.iter().map(told).collect::<Vec<_>>().join("; "),
             };
             let remedy = "look at the destination: its events wait, and flow again when it is back";
-            check(
-                "destinations",
-                ill_if(!long.is_empty()),
-                value,
-                most,
-                remedy,
-            )
+            check("destinations", ill_if(long), value, most, remedy)
         }
         None => unknown("destinations", most),
     });
@@ -283,13 +288,9 @@ async fn evidence(served: &Served, seen: Option<&OutboxNow>, points: &[Point]) -
     let recent = &points[points.len().saturating_sub(FAILURES_OVER)..];
     let sum = |of: fn(&Point) -> u64| recent.iter().map(of).sum::<u64>();
     let dead = |point: Option<&Point>| point.map(|point| point.dead);
-    let down = |seen: &OutboxNow| {
-        let down = seen.destinations.iter().filter_map(|it| {
-            let since = Duration::try_from_secs_f64(it.down_seconds?).ok()?;
-            let why = it.down_because.clone().unwrap_or_default();
-            Some((it.name.clone(), since, why))
-        });
-        (down.collect(), seen.destinations.len())
+    let destinations = |seen: &OutboxNow| Destinations {
+        all: seen.destinations.len(),
+        down: seen.destinations.iter().filter_map(down).collect(),
     };
     Evidence {
         outbox: served.name.clone(),
@@ -304,7 +305,7 @@ async fn evidence(served: &Served, seen: Option<&OutboxNow>, points: &[Point]) -
             }
             None => None,
         },
-        destinations: seen.filter(|seen| seen.relay.is_some()).map(down),
+        destinations: seen.filter(|seen| seen.relay.is_some()).map(destinations),
         attempts: Some((sum(|it| it.failures), sum(|it| it.attempts))),
         died: dead(points.last())
             .zip(dead(points.first()))
@@ -312,6 +313,14 @@ async fn evidence(served: &Served, seen: Option<&OutboxNow>, points: &[Point]) -
         leader,
         paused: served.paused().await,
     }
+}
+
+fn down(destination: &DestinationNow) -> Option<Down> {
+    Some(Down {
+        name: destination.name.clone(),
+        since: Duration::try_from_secs_f64(destination.down_seconds?).ok()?,
+        why: destination.down_because.clone().unwrap_or_default(),
+    })
 }
 
 /// `/livez`: the process works at all.
@@ -360,7 +369,7 @@ mod tests {
                 stuck: 0,
             }),
             schema: Some(Ok("version 2".to_owned())),
-            destinations: Some((Vec::new(), 2)),
+            destinations: Some(Destinations::default()),
             attempts: Some((50, 100)),
             died: Some(100),
             leader: Some(Leader::There),
@@ -391,8 +400,13 @@ mod tests {
             Some(Counted { lag, stuck })
         };
         let down = |seconds| {
-            let down = ("mq".to_owned(), Duration::from_secs(seconds), String::new());
-            Some((vec![down], 1))
+            let down = Down {
+                name: "mq".to_owned(),
+                since: Duration::from_secs(seconds),
+                why: String::new(),
+            };
+            let down = vec![down];
+            Some(Destinations { all: 1, down })
         };
         #[rustfmt::skip]
         let cases = [
