@@ -4,6 +4,10 @@
 //! clock only. A service does not enqueue here, but in the transaction that is its own.
 
 mod browse;
+#[cfg_attr(
+    not(any(feature = "postgres", feature = "sqlite")),
+    allow(dead_code, reason = "what databases store, memory just keeps")
+)]
 mod control;
 mod crew;
 mod examine;
@@ -15,6 +19,10 @@ mod letter;
 pub mod memory;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+#[cfg_attr(
+    not(any(feature = "postgres", feature = "sqlite")),
+    allow(dead_code, reason = "what databases store, memory just keeps")
+)]
 mod redelivery;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;

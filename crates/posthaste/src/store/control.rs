@@ -13,7 +13,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// As it is stored: the outbox has no name. `None`: no destination is named like this.
+    /// As it is stored: the outbox has no name.
     pub(super) fn name(&self) -> &str {
         match self {
             Self::Outbox => "",

@@ -52,7 +52,6 @@ pub struct Job {
 
 impl Job {
     /// Why a job cannot be worked on.
-    #[cfg(any(feature = "postgres", feature = "sqlite"))]
     pub(super) const UNREADABLE: &str =
         "a job holds what this version cannot read: upgrade posthaste, or cancel the job";
 }
@@ -149,7 +148,6 @@ pub(super) fn savings(rate: u32) -> f64 {
 
 impl Filter {
     /// The same filter, if its ages count from this long ago.
-    #[cfg(any(feature = "postgres", feature = "sqlite"))]
     pub(super) fn as_of(&self, ago: Duration) -> Self {
         let back = |age: Option<Duration>| age.map(|age| age.saturating_add(ago));
         Self {
@@ -161,7 +159,6 @@ impl Filter {
     }
 
     /// As text that can be read back.
-    #[cfg(any(test, feature = "postgres", feature = "sqlite"))]
     pub(super) fn to_json(&self) -> String {
         let seconds = |age: &Option<Duration>| age.map(|age| age.as_secs_f64());
         let value = json!({
@@ -190,7 +187,6 @@ impl Filter {
     }
 
     /// Reads it back. `None`: it is not what was written.
-    #[cfg(any(test, feature = "postgres", feature = "sqlite"))]
     pub(super) fn from_json(json: &str) -> Option<Self> {
         let Ok(Value::Object(fields)) = serde_json::from_str(json) else {
             return None;
