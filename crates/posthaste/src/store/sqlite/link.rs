@@ -86,14 +86,13 @@ impl Link {
         })
     }
 
-    /// Whether another connection has changed the file since this was last asked. Cheap.
+    /// Whether another connection has changed the file since this was last asked, and whether this is the
+    /// first time. Cheap.
     pub(super) fn is_changed_by_others(&mut self) -> bool {
-        let Some(connection) = &self.connection else {
-            return false;
-        };
-        let version = connection
-            .prepare_cached("pragma data_version")
-            .and_then(|mut statement| statement.query_row([], |row| row.get(0)));
+        let version = self.open().and_then(|connection| {
+            let mut statement = connection.prepare_cached("pragma data_version")?;
+            statement.query_row([], |row| row.get(0))
+        });
         match version {
             Ok(version) => self.seen.replace(version) != Some(version),
             Err(_) => false,
