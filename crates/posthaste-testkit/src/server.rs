@@ -9,6 +9,7 @@
 //! [`python`] runs other people's clients, to read back what was sent. [`Proxy`] is a network that can break.
 
 mod account;
+mod chromium;
 mod debian;
 mod kafka;
 mod kafka_programs;
@@ -25,6 +26,7 @@ mod rabbitmq;
 mod redis;
 mod watchdog;
 
+pub use chromium::chromium;
 pub use kafka::{Kafka, Listener};
 pub use nats::Nats;
 pub use postgres::Postgres;
