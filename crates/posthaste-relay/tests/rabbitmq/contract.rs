@@ -17,24 +17,19 @@ struct Exchange {
 }
 
 impl Exchange {
-    async fn new() -> Self {
-        // Starting takes seconds, so only tests that stop a server have one to themselves. A test runs
-        // in a thread of its name.
-        let is_about_outages = std::thread::current()
-            .name()
-            .is_some_and(|name| name.contains("outage::"));
-        match is_about_outages {
-            true => {
-                let server = mortal().await;
-                Self {
-                    place: Place::at(server.url()).await,
-                    server: Some(server),
-                }
-            }
-            false => Self {
-                place: Place::new().await,
-                server: None,
-            },
+    async fn shared() -> Self {
+        Self {
+            place: Place::new().await,
+            server: None,
+        }
+    }
+
+    /// Starting takes seconds, so only tests that stop a server have one to themselves.
+    async fn mortal() -> Self {
+        let server = mortal().await;
+        Self {
+            place: Place::at(server.url()).await,
+            server: Some(server),
         }
     }
 
@@ -79,4 +74,4 @@ impl sink_contract::Place for Exchange {
     }
 }
 
-posthaste_testkit::sink_contract!(Exchange::new());
+posthaste_testkit::sink_contract!(Exchange::shared(), outage: Exchange::mortal());
