@@ -1,19 +1,35 @@
-//! Pages for people: where they sign in, and where they are then. No script, nothing from elsewhere.
+//! Pages for people: where they sign in, and the dashboard, whose files are in this program.
+//!
+//! The files hold nothing of any outbox: what pages show they ask the API for, as anybody does.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use axum::body::to_bytes;
-use axum::extract::{Query, Request, State};
+use axum::extract::{Path, Query, Request, State};
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, StatusCode, header};
 
 use super::desk::Desk;
 use super::fault::Fault;
 
-const HOME: &str = include_str!("page/home.html");
+const HOME: &str = include_str!("page/index.html");
 const LOGIN: &str = include_str!("page/login.html");
-const STYLE: &str = include_str!("page/style.css");
+
+/// What the pages are made of.
+macro_rules! files {
+    ($($name:literal)*) => {
+        /// The names of the files under `/page/`.
+        pub(super) const NAMES: &[&str] = &[$($name),*];
+        const FILES: &[(&str, &str)] = &[$(($name, include_str!(concat!("page/", $name)))),*];
+    };
+}
+
+files! {
+    "api.js" "app.js" "audit.js" "chart.js" "database.js" "dead.js" "destinations.js" "dialog.js"
+    "dom.js" "event.js" "events.js" "format.js" "icon.svg" "icons.svg" "json.js" "live.js"
+    "overview.js" "parts.css" "payload.js" "redeliver.js" "relays.js" "style.css" "theme.js"
+}
 
 const HTML: [(header::HeaderName, &str); 1] = [(header::CONTENT_TYPE, "text/html; charset=utf-8")];
 /// More than a token ever is.
@@ -27,9 +43,21 @@ pub(super) async fn login() -> Response {
     (HTML, LOGIN).into_response()
 }
 
-pub(super) async fn style() -> Response {
-    let css = [(header::CONTENT_TYPE, "text/css; charset=utf-8")];
-    (css, STYLE).into_response()
+/// `/page/{file}`.
+pub(super) async fn file(Path(name): Path<String>) -> Result<Response, Fault> {
+    let file = FILES.iter().find(|(it, _)| *it == name);
+    let (name, text) =
+        file.ok_or_else(|| Fault::new("admin.not_found", "there is no such file"))?;
+    Ok(([(header::CONTENT_TYPE, kind(name))], *text).into_response())
+}
+
+fn kind(name: &str) -> &'static str {
+    match name.rsplit_once('.') {
+        Some((_, "js")) => "text/javascript; charset=utf-8",
+        Some((_, "css")) => "text/css; charset=utf-8",
+        Some((_, "svg")) => "image/svg+xml",
+        _ => "text/plain; charset=utf-8",
+    }
 }
 
 /// Begins a session: the token comes in a form, and a cookie goes back.
@@ -109,11 +137,53 @@ mod tests {
     fn no_page_holds_script_or_style_or_names_anything_elsewhere() {
         for page in [HOME, LOGIN] {
             for odd in [
-                "<script", "style=", "<style", "http:", "https:", "onclick", "//",
+                "<script>", "style=", "<style", "http:", "https:", "onclick", "\"//",
             ] {
                 assert!(!page.contains(odd), "{odd}");
             }
         }
-        assert!(LOGIN.contains("<!-- why -->"));
+        assert!(LOGIN.contains("<!-- why -->") && !LOGIN.contains("<script"));
+    }
+
+    #[test]
+    fn no_file_makes_markup_of_text_or_asks_anybody_else() {
+        for (name, text) in FILES {
+            let own = text.replace("http://www.w3.org/", "");
+            for odd in [
+                "innerHTML",
+                "outerHTML",
+                "insertAdjacent",
+                "document.write",
+                "eval(",
+                "Function(",
+                "http:",
+                "https:",
+                "@import",
+                "url(",
+            ] {
+                assert!(!own.contains(odd), "{name}: {odd}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_file_is_served_and_every_file_that_is_named_is_there() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/admin/page");
+        let mut there: Vec<String> = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|it| it.unwrap().file_name().into_string().unwrap())
+            .filter(|name| !name.ends_with(".html"))
+            .collect();
+        there.sort();
+        assert_eq!(there, NAMES);
+        let all = FILES.iter().map(|(_, text)| *text).chain([HOME, LOGIN]);
+        for text in all {
+            let named = text.split("/page/").skip(1);
+            let imported = text.split("from \"./").skip(1);
+            for rest in named.chain(imported) {
+                let name = rest.split(['"', '#']).next().unwrap();
+                assert!(NAMES.contains(&name), "{name}");
+            }
+        }
     }
 }

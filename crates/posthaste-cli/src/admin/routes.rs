@@ -183,7 +183,8 @@ pub(super) static ROUTES: &[Route] = &[
     probe("/metrics", "What relays count, for Prometheus.", VIEW, Answers::Text("text/plain"), || get(metrics::scrape)),
     shown("/", "The dashboard.", VIEW, || get(page::home)),
     shown("/login", "Where people sign in.", Need::Nothing, || get(page::login)),
-    shown("/style.css", "How pages look.", Need::Nothing, || get(page::style)),
+    Route { params: &[path("file", Holds::OneOf(page::NAMES), "Its name.")],
+            ..shown("/page/{file}", "A file that pages are made of. It holds nothing of any outbox.", Need::Nothing, || get(page::file)) },
     Route { method: Verb::Post, kind: Kind::Page, answers: Answers::Redirect, body: Some("Login"),
             ..shown("/login", "Begins a session with a token.", Need::Nothing, || post(page::sign_in)) },
     Route { method: Verb::Post, kind: Kind::Page, answers: Answers::Redirect,
@@ -329,7 +330,7 @@ mod tests {
                 "/livez",
                 "/readyz",
                 "/login",
-                "/style.css",
+                "/page/{file}",
                 "/login",
                 "/logout"
             ]

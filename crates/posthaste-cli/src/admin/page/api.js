@@ -1,0 +1,47 @@
+// Asks the server. Knows how a refusal looks, and nothing of pages.
+
+export class Refusal extends Error {
+  constructor(status, told) {
+    super(told.message);
+    Object.assign(this, { status, code: told.code, remedy: told.remedy });
+  }
+}
+
+const NOBODY = {
+  code: "unreachable",
+  message: "the server cannot be reached",
+  remedy: "see whether posthaste runs; this page tries again by itself",
+};
+
+async function send(path, options) {
+  let answer;
+  try {
+    answer = await fetch(path, options);
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Refusal(0, NOBODY);
+  }
+  if (answer.status === 401) {
+    location.assign("/login");
+    // The page is about to go: nobody is to be told anything more.
+    return new Promise(() => {});
+  }
+  const told = await answer.json().catch(() => ({ ...NOBODY, message: `the server answered ${answer.status}` }));
+  // Health is told with 503 when something is ill.
+  if (answer.ok || told.checks) return told;
+  throw new Refusal(answer.status, told);
+}
+
+export const get = (path, signal) => send(path, { signal, headers: { Accept: "application/json" } });
+
+export const post = (path, body) =>
+  send(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+
+// Paths about one outbox: of("orders")`events/${id}`
+export const of = (outbox) => (parts, ...values) =>
+  `/api/v1/outboxes/${encodeURIComponent(outbox)}/` + String.raw({ raw: parts }, ...values.map(encodeURIComponent));
+
+export const query = (words) => {
+  const given = Object.entries(words).filter(([, value]) => value !== "" && value != null);
+  return given.length ? `?${new URLSearchParams(given)}` : "";
+};
