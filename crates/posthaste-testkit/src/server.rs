@@ -9,6 +9,7 @@
 //! [`python`] runs other people's clients, to read back what was sent.
 
 mod account;
+mod chromium;
 mod debian;
 mod port;
 mod postgres;
@@ -18,6 +19,7 @@ mod prometheus;
 mod python;
 mod watchdog;
 
+pub use chromium::chromium;
 pub use postgres::Postgres;
 pub use prometheus::Prometheus;
 pub use python::python;

@@ -248,8 +248,12 @@ impl Daemon {
         });
     }
 
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
     pub(crate) fn signal(&self, signal: &str) {
-        let pid = self.process.id().to_string();
+        let pid = self.pid().to_string();
         let sent = Command::new("kill").args([signal, &pid]).status().unwrap();
         assert!(sent.success());
     }

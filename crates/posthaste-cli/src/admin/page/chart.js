@@ -3,7 +3,7 @@
 import { h, say, svg } from "./dom.js";
 
 const QUARTER = 15 * 60_000;
-const SHORTEST = 2 * 60_000;
+const SHORTEST = 60_000;
 // Longer without a point, and the line breaks.
 const GAP = 35_000;
 const [LEFT, RIGHT, TOP, BOTTOM] = [52, 10, 10, 22];
@@ -51,7 +51,7 @@ export function chart({ title, lines, format, least = 1 }) {
     if (grid.sign === sign) return;
     grid.sign = sign;
     const steps = [0, top / 2, top];
-    const span = Math.round((end - begin) / 60_000);
+    const span = Math.max(1, Math.round((end - begin) / 60_000));
     grid.replaceChildren(
       ...steps.map((value) => svg("line", { x1: LEFT, x2: width - RIGHT, y1: y(value), y2: y(value) })),
       ...steps.map((value) => svg("text", { x: LEFT - 8, y: y(value) + 4, "text-anchor": "end" }, format(value))),

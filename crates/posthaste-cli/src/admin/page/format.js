@@ -14,9 +14,10 @@ export function duration(seconds) {
   if (seconds < 1) return `${Math.round(seconds * 1000)} ms`;
   if (seconds < 60) return `${seconds < 10 ? seconds.toFixed(1) : Math.round(seconds)} s`;
   const [days, hours, minutes] = [Math.floor(seconds / 86400), Math.floor(seconds / 3600) % 24, Math.floor(seconds / 60) % 60];
-  if (days) return `${days} d ${hours} h`;
-  if (hours) return `${hours} h ${minutes} min`;
-  return `${minutes} min ${Math.floor(seconds % 60)} s`;
+  const two = (big, small, unit) => (small ? `${big} ${small} ${unit}` : big);
+  if (days) return two(`${days} d`, hours, "h");
+  if (hours) return two(`${hours} h`, minutes, "min");
+  return two(`${minutes} min`, Math.floor(seconds % 60), "s");
 }
 
 export function bytes(n) {

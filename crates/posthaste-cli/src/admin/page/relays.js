@@ -40,7 +40,7 @@ function tell(node, found, title, text) {
 function relay(it) {
   return h("tr", {},
     h("td", { "data-label": "Relay" }, h("strong", {}, it.name ?? "without a name"), h("small.dim", {}, it.owner)),
-    h("td", { "data-label": "Host" }, it.host ?? "–", it.pid != null && h("span.dim", {}, ` pid ${it.pid}`)),
+    h("td", { "data-label": "Host" }, h("span", {}, it.host ?? "–", it.pid != null && h("span.dim", {}, ` pid ${it.pid}`))),
     h("td", { "data-label": "State" }, h("span.row", {}, it.alive ? pill("good", "alive") : pill("bad", "gone"), it.leads && pill("dim", "leads"), it.this && pill("dim", "this one"))),
     h("td.number", { "data-label": "Leases" }, count(it.leases)),
     h("td.number", { "data-label": "Oldest lease" }, when(it.oldest_lease)),

@@ -1,0 +1,138 @@
+//! The dashboard as people use it: a real daemon, and a real Chromium that clicks and types.
+#![allow(missing_docs, clippy::unwrap_used, reason = "these are tests")]
+
+#[allow(dead_code, reason = "shared with the tests of the API")]
+#[path = "../admin/client.rs"]
+mod client;
+mod endpoint;
+#[allow(dead_code, unused_imports, unused_macros, reason = "the same")]
+#[path = "../admin/scene.rs"]
+mod scene;
+
+use std::io::Write as _;
+use std::process::Stdio;
+
+use posthaste_testkit::server;
+
+use crate::endpoint::Endpoint;
+use crate::scene::{Daemon, Scene};
+
+const BROWSER: &str = include_str!("browser.py");
+const TOKENS: &str = "tokens_file = \"tokens\"\nrate_limit = 10000";
+
+/// Lets a browser do what a script says, with the address of the daemon and more.
+fn browse(script: &str, daemon: &Daemon, more: &[&str]) {
+    server::chromium().unwrap();
+    let origin = format!("http://{}", daemon.address);
+    let arguments = [&[origin.as_str()], more].concat();
+    let told = server::python(&format!("{BROWSER}\n{script}"), &arguments);
+    told.unwrap_or_else(|error| panic!("{error}\n{}", daemon.log()));
+    assert!(!daemon.log().contains("panicked"), "{}", daemon.log());
+}
+
+fn hook(endpoint: &Endpoint) -> String {
+    let url = endpoint.url();
+    format!("[sink.hook]\ntype = \"http\"\nurl = \"{url}\"\nallow_any_address = true\n")
+}
+
+/// Where pictures go, if somebody wants to look at them.
+fn pictures() -> String {
+    let folder = std::env::var("DASHBOARD_PICTURES").unwrap_or_default();
+    if !folder.is_empty() {
+        std::fs::create_dir_all(&folder).unwrap();
+    }
+    folder
+}
+
+// B18
+#[test]
+fn an_operator_finds_why_events_are_dead_and_redelivers_them() {
+    let scene = Scene::postgres();
+    let endpoint = Endpoint::refusing();
+    scene.configure(TOKENS, "", &hook(&endpoint));
+    scene.enqueue("shop.order.placed.v1", r#"{"order": 4711}"#, 30);
+    scene.enqueue("shop.order.paid.v1", r#"{"order": 4712}"#, 3);
+    let daemon = scene.run();
+    daemon.has(33, "dead");
+    let (mend, pictures) = (endpoint.mend(), pictures());
+    let more = [scene.tokens[2].as_str(), &scene.table, &mend, &pictures];
+    browse(include_str!("operate.py"), &daemon, &more);
+}
+
+#[test]
+fn everybody_sees_and_may_do_what_their_role_allows() {
+    let scene = Scene::sqlite();
+    let endpoint = Endpoint::refusing();
+    scene.configure(TOKENS, "", &hook(&endpoint));
+    scene.enqueue("shop.order.placed.v1", r#"{"card": "4111-1111"}"#, 1);
+    let daemon = scene.run();
+    daemon.has(1, "dead");
+    let tokens: Vec<&str> = scene.tokens.iter().map(String::as_str).collect();
+    browse(include_str!("roles.py"), &daemon, &tokens);
+}
+
+#[test]
+fn hostile_topics_and_payloads_are_shown_and_do_nothing() {
+    let scene = Scene::sqlite();
+    let endpoint = Endpoint::refusing();
+    scene.configure(TOKENS, "", &hook(&endpoint));
+    let script = "<script>window.canary=1;alert(1)</script>";
+    let image = "<img src=x onerror=\"window.canary=1;alert(2)\">";
+    let turned = "shop.\u{202e}gnp.exe\u{202c}";
+    let link = "javascript:window.canary=1;alert(3)";
+    let all = format!(
+        r#"{{"a": "{script}", "b": "{link}", "{script}": 12345678901234567890, "c": "\u0000\u001b[31m\u202e"}}"#
+    );
+    for topic in [script, image, turned, link] {
+        scene.posthaste(&[
+            "enqueue",
+            topic,
+            &all,
+            "--relaxed-topic",
+            "--aggregate",
+            &format!("{script}/{link}"),
+            "--event-type",
+            image,
+            "--header",
+            &format!("why={script}"),
+        ]);
+    }
+    scene.posthaste(&[
+        "enqueue",
+        "shop.raw.v1",
+        "\u{1b}[2J\u{7}<b>bold</b>",
+        "--content-type",
+        "text/html",
+    ]);
+    let numbers: Vec<String> = (0..70_000).map(|n| format!("{{\"n\":{n}}}")).collect();
+    let large = format!("[{},\"{}\"]", numbers.join(","), "x".repeat(100_000));
+    assert!(
+        large.len() < 1 << 20 && large.len() > 900_000,
+        "{}",
+        large.len()
+    );
+    let mut enqueue = scene
+        .command(&["enqueue", "shop.large.v1", "-"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = enqueue.stdin.take().unwrap();
+    input.write_all(large.as_bytes()).unwrap();
+    drop(input);
+    assert!(enqueue.wait().unwrap().success());
+    let daemon = scene.run();
+    daemon.has(6, "dead");
+    browse(include_str!("hostile.py"), &daemon, &[&scene.tokens[2]]);
+}
+
+#[test]
+fn a_server_or_a_database_that_is_gone_is_told_of() {
+    let scene = Scene::sqlite();
+    let text = std::fs::read_to_string(scene.file("posthaste.toml")).unwrap();
+    // Nobody listens there.
+    let lost = text.replace("sqlite:shop.db", "postgres://nobody@127.0.0.1:1/none");
+    std::fs::write(scene.file("posthaste.toml"), lost).unwrap();
+    let daemon = scene.begin();
+    let pid = daemon.pid().to_string();
+    browse(include_str!("lost.py"), &daemon, &[&scene.tokens[2], &pid]);
+}
