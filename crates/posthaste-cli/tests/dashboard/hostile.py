@@ -30,7 +30,7 @@ with Browser(sys.argv[1]) as browser:
         else:
             # Every digit of a number that a double cannot hold, and what cannot be seen.
             tab.sees("12345678901234567890")
-            tab.sees("\\u0000\\u001b[31m\\u202e")
+            tab.sees("\\u001b[31m\\u202e")
             tab.click("button", "As it was sent")
             tab.until("!!document.querySelector('pre.text')")
     # In a query, too: it is written into fields, and asked for, and nothing more.
