@@ -66,7 +66,11 @@ function turn() {
   outboxes.value = now.outbox;
   for (const anchor of nav.querySelectorAll("a")) {
     anchor.href = link(now.outbox, anchor.dataset.page);
-    anchor.toggleAttribute("aria-current", anchor.dataset.page === now.page);
+    const current = anchor.dataset.page === now.page;
+    if (current) anchor.setAttribute("aria-current", "page");
+    else anchor.removeAttribute("aria-current");
+    // On a phone the menu is wider than the screen.
+    if (current) nav.scrollLeft = anchor.offsetLeft - nav.offsetLeft - 40;
   }
   const same = here && here.outbox === now.outbox && here.page === now.page && here.id === now.id;
   if (same && here.shown?.turn) return here.shown.turn(now.query);

@@ -5,7 +5,7 @@ import { bytes, count, duration } from "./format.js";
 
 export function show(view) {
   const about = h("div.card");
-  const findings = h("div.stack");
+  const findings = h("div.stack.findings");
   replace(view.root, h("h1", {}, "Database"), about, h("h2", {}, "Checks"), findings);
   view.every(5000, async () => {
     const told = await view.get(view.path`database`);

@@ -74,8 +74,7 @@ export function show(view) {
     const picked = known.filter((it) => chosen.has(key(it)));
     if (await redeliverAll(view, picked.map(filter))) {
       chosen.clear();
-      for (const box of groups.querySelectorAll("input[type=checkbox]:checked")) box.checked = false;
-      sum();
+      for (const box of groups.querySelectorAll("input[type=checkbox]:checked")) box.click();
     }
   }
 

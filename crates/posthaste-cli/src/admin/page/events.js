@@ -37,7 +37,7 @@ export function show(view) {
   const pages = h("p.pages");
   const again = view.may && h("button", { onclick: () => redeliver(view, filter()) }, "Redeliver these…");
   replace(view.root, h("div.row.spread", {}, h("h1", {}, "Events"), again), form,
-    table(["Status", "Topic", "Aggregate", "Attempts", "Last error", "Enqueued"], rows), nothing, pages);
+    h("div.events", {}, table(["Status", "Topic", "Aggregate", "Attempts", "Last error", "Enqueued"], rows)), nothing, pages);
 
   let typing = 0;
   search.addEventListener("input", () => {

@@ -20,7 +20,7 @@ pub(super) struct Screen {
 impl Screen {
     pub(super) fn start(file: &Path, url: &str, ledger: Arc<Ledger>, json: bool) -> Self {
         if json {
-            eprintln!("look at it: {url}");
+            eprintln!("the dashboard: {url}");
             return Self { ledger, end: None };
         }
         say(&format!(
