@@ -32,7 +32,7 @@ let me = null;
 let leave = new AbortController();
 let here = null;
 
-// #/outbox/page/id?query
+// An address is #/OUTBOX/PAGE/ID?FILTERS
 function at() {
   const [path, words = ""] = location.hash.replace(/^#\/?/, "").split("?");
   const [outbox, name = "overview", id] = path.split("/").map(decode);
