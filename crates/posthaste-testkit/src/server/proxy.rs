@@ -129,7 +129,7 @@ impl Network {
     }
 
     fn connect(self: Arc<Self>, client: TcpStream) {
-        let server = self.passable().server.clone();
+        let server = self.passable().server;
         let Some(server) = server.and_then(|port| TcpStream::connect(("127.0.0.1", port)).ok())
         else {
             return;
