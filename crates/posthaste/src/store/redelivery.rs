@@ -148,6 +148,7 @@ pub(super) fn savings(rate: u32) -> f64 {
 
 impl Filter {
     /// The same filter, if its ages count from this long ago.
+    #[cfg(feature = "postgres")]
     pub(super) fn as_of(&self, ago: Duration) -> Self {
         let back = |age: Option<Duration>| age.map(|age| age.saturating_add(ago));
         Self {
