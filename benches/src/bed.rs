@@ -99,6 +99,7 @@ impl Fresh {
             )
         };
         sql.replace("{outbox}", &name(""))
+            .replace("{outbox:attempts}", &name("_attempts"))
             .replace("{outbox:relay}", &name("_relay"))
     }
 
