@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use posthaste::store::{Ordering, Settlement, Tried, Verdict};
+use posthaste::store::{Settlement, Tried, Verdict};
 use posthaste::{Event, Lease, StoreError};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tracing::Instrument;
@@ -11,13 +11,11 @@ use tracing::Instrument;
 use crate::relay::Engine;
 
 /// As many verdicts as one statement settles.
-const BATCH: usize = 2000;
-/// How long a smaller batch waits for company. Nobody waits for a settlement, and each one costs a
-/// commit, which a disk makes of large ones as fast as of small ones.
+const BATCH: usize = 1000;
+/// A batch smaller than this waits for company.
+const SMALL: usize = BATCH / 4;
+/// How long it waits. Nobody waits for a settlement, and each one costs a commit.
 const LINGER: Duration = Duration::from_millis(5);
-const GATHER: Duration = Duration::from_millis(1);
-/// So many are enough where somebody waits: those that come after them in their keys.
-const ENOUGH_BY_KEY: usize = 250;
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
@@ -49,9 +47,8 @@ impl Engine {
     pub(crate) async fn settle(self: Arc<Self>, mut verdicts: UnboundedReceiver<Done>) {
         let mut batch = Vec::with_capacity(BATCH);
         while verdicts.recv_many(&mut batch, BATCH).await > 0 {
-            let since = Instant::now();
-            while self.may_gather(batch.len()) && since.elapsed() < LINGER {
-                tokio::time::sleep(GATHER).await;
+            if batch.len() < SMALL && !self.is_stopping() {
+                tokio::time::sleep(LINGER).await;
                 while batch.len() < BATCH {
                     match verdicts.try_recv() {
                         Ok(done) => batch.push(done),
@@ -59,25 +56,9 @@ impl Engine {
                     }
                 }
             }
-            // As they lie in the table: a page that is done with is done with once.
-            batch.sort_unstable_by_key(|done| done.event.sequence);
             self.settle_batch(&batch).await;
             batch.clear();
         }
-    }
-
-    /// Whether a batch may wait until it is larger: not if the claims wait for it.
-    fn may_gather(&self, gathered: usize) -> bool {
-        let settings = &self.settings;
-        let (in_hand, bytes) = self.hand.load();
-        let enough = match settings.ordering {
-            Ordering::None => BATCH,
-            Ordering::Key(_) => ENOUGH_BY_KEY,
-        };
-        gathered < enough
-            && in_hand + settings.batch_size as usize <= settings.in_flight
-            && bytes <= settings.in_flight_bytes / 2
-            && !self.is_stopping()
     }
 
     async fn settle_batch(&self, batch: &[Done]) {
