@@ -1,7 +1,8 @@
 //! The store on SQLite. Every statement is one of `sql/sqlite/`.
 //!
 //! SQLite blocks, and has one writer: all stores of a process on one file share a thread that
-//! writes, one that looks for what is due, and one that reads for operators. One process at a time relays a file. See docs/decisions/0015-sqlite.md.
+//! writes, one that looks for what is due, and one that reads for operators. One process at a time
+//! relays a file. See docs/decisions/0015-sqlite.md.
 
 mod claim;
 mod decode;
