@@ -221,7 +221,7 @@ impl Outbox {
         let (parked, taken) = link.write_lazily(|connection| {
             if !found.crashed.is_empty() {
                 let mut write = connection.prepare_cached(&self.sql.crashed)?;
-                write.execute(params![now, crashed])?;
+                write.execute(params![now, crashed, gone])?;
             }
             let parked: Vec<(String, i64)> = match found.park.is_empty() {
                 true => Vec::new(),
