@@ -203,7 +203,8 @@ async fn drain_in(
         .batch_size(batch)
         .in_flight(2000.max(batch as usize * 2))
         .cleaning(Cleaning {
-            enabled: false,
+            // Without clean-up, delivered events are kept whatever the retention.
+            enabled: matches!(after, After::Deleted),
             retention: match after {
                 After::Kept => Duration::from_secs(86_400),
                 After::Deleted => Duration::ZERO,
