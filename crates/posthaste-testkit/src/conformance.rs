@@ -64,6 +64,7 @@ macro_rules! conformance {
                 a_claim_takes_no_more_than_its_limit
                 a_claim_says_who_holds_the_event_and_until_when
                 what_is_leased_is_not_claimed_again
+                what_others_claimed_settled_or_put_off_between_two_claims_is_left_alone
                 an_expired_lease_is_claimed_again
                 an_event_that_is_not_due_is_left_alone
                 a_claim_keeps_to_its_scope

@@ -73,6 +73,32 @@ pub async fn what_is_leased_is_not_claimed_again(bed: impl Bed) {
     assert!(claim_all(&other, &Claim::new(10)).await.is_empty());
 }
 
+// M7, M13: a store may have looked at the next events already.
+pub async fn what_others_claimed_settled_or_put_off_between_two_claims_is_left_alone(
+    bed: impl Bed,
+) {
+    let (one, other) = (bed.relay().await, bed.relay().await);
+    let receipts = enqueue(&bed, &messages(8)).await;
+    let onward = Claim {
+        reach: Reach::Onward,
+        ..Claim::new(2)
+    };
+    let mut mine = one.claim(&onward).await.expect("a claim").events;
+    let theirs = claim_all(&other, &Claim::new(3)).await;
+    assert_eq!(ids(&theirs), ids(&receipts[2..5]));
+    deliver(&other, &theirs[..1]).await;
+    retry(&other, &theirs[1], HOUR).await;
+    loop {
+        let claimed = one.claim(&onward).await.expect("a claim");
+        mine.extend(claimed.events);
+        if !claimed.more {
+            break;
+        }
+    }
+    let left = [&receipts[..2], &receipts[5..]].concat();
+    assert_eq!(ids(&mine), ids(&left));
+}
+
 // M7
 pub async fn an_expired_lease_is_claimed_again(bed: impl Bed) {
     let (one, other) = (bed.relay().await, bed.relay().await);

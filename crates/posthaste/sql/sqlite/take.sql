@@ -11,6 +11,6 @@ set status      = case when attempts < ?5 then 'processing' else 'dead' end,
     dead_reason = case when attempts < ?5 then null when lease_owner is null then 'exhausted' else 'crashed' end,
     updated_at  = ?1
 where sequence in (select value from json_each(?2))
-  and delivered_at is null and dead_at is null
+  and delivered_at is null and dead_at is null and next_attempt_at <= ?1
   and (lease_owner is null or lease_until < ?1 or lease_owner in (select value from json_each(?6)))
 returning sequence, attempts, lease_epoch, dead_reason

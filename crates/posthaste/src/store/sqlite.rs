@@ -4,6 +4,7 @@
 //! writes, one that looks for what is due, and one that reads for operators. One process at a time
 //! relays a file. See docs/decisions/0015-sqlite.md.
 
+mod ahead;
 mod claim;
 mod decode;
 mod examine;
@@ -28,6 +29,7 @@ use rusqlite::Connection;
 use tokio::sync::Notify;
 use uuid::Uuid;
 
+use self::ahead::Ahead;
 use self::home::Home;
 use self::link::Link;
 use self::presence::Standing;
@@ -65,6 +67,7 @@ struct Outbox {
     owner: Mutex<Uuid>,
     standing: Mutex<Standing>,
     cursors: Mutex<Cursors>,
+    ahead: Mutex<Option<Ahead>>,
     woken: Arc<Notify>,
 }
 
@@ -206,6 +209,7 @@ impl Sqlite {
                 owner: Mutex::new(Uuid::new_v4()),
                 standing: Mutex::default(),
                 cursors: Mutex::default(),
+                ahead: Mutex::default(),
                 woken: Arc::new(Notify::new()),
             }),
             listens: AtomicBool::new(false),
@@ -291,22 +295,19 @@ impl Store for Sqlite {
     }
 
     async fn claim(&self, claim: &Claim) -> Result<Claimed, StoreError> {
-        let claim = Arc::new(claim.clone());
-        if claim.ordering != ClaimOrdering::None {
-            return self
-                .write(move |outbox, link| {
-                    let candidates = outbox.look_for_events(link, &claim)?;
-                    outbox.lease_events(link, &claim, candidates)
-                })
-                .await;
-        }
-        let (outbox, wanted) = (self.outbox.clone(), claim.clone());
-        let looker = &self.outbox.home.looker;
-        let candidates = looker
-            .run(move |link| outbox.look_for_events(link, &wanted))
-            .await?;
-        self.write(move |outbox, link| outbox.lease_events(link, &claim, candidates))
-            .await
+        let candidates = match claim.ordering {
+            ClaimOrdering::None => Some(self.outbox.candidates(claim).await?),
+            ClaimOrdering::Key(_) => None,
+        };
+        let claim = claim.clone();
+        self.write(move |outbox, link| {
+            let candidates = match candidates {
+                Some(candidates) => candidates,
+                None => outbox.look_for_events(link, &claim, outbox.start_of(&claim))?,
+            };
+            outbox.lease_events(link, &claim, candidates)
+        })
+        .await
     }
 
     async fn settle(&self, settlements: &[Settlement]) -> Result<Settled, StoreError> {

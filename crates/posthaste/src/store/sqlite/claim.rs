@@ -2,10 +2,11 @@
 //!
 //! The look takes no lock that writers wait for, so a relay that finds nothing is in nobody's way. What
 //! it found is leased only if it still can be: others may have written in between. Without order it has
-//! a thread of its own, beside the one that settles. By key it must not: no other relay of this process
+//! a thread of its own, beside the one that settles (see `ahead.rs`). By key it must not: no other relay of this process
 //! may take or settle events between the look and the lease, and all of them write on one thread.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use rusqlite::{Connection, Row, params};
 use uuid::Uuid;
@@ -38,15 +39,37 @@ pub(super) struct Candidates {
     read: HashMap<i64, Read>,
     /// Whose leases count as free, as a JSON array.
     gone: String,
-    now: i64,
+    looked_at: i64,
+}
+
+impl Candidates {
+    /// Where there is more to be found.
+    pub(super) fn goes_on_from(&self) -> Option<Cursor> {
+        self.found.last.filter(|_| self.found.more)
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        let events = self
+            .read
+            .values()
+            .filter_map(|read| read.event.as_ref().ok());
+        events.map(|event| event.payload.len()).sum()
+    }
 }
 
 impl Outbox {
-    /// Looks for what can be leased.
+    /// Where a claim looks from.
+    pub(super) fn start_of(&self, claim: &Claim) -> Cursor {
+        let cursors = self.cursors.lock().expect("not poisoned");
+        cursors.from(claim.reach)
+    }
+
+    /// Looks for what can be leased, from a place on.
     pub(super) fn look_for_events(
         &self,
         link: &mut Link,
         claim: &Claim,
+        from: Cursor,
     ) -> Result<Candidates, StoreError> {
         let present = self.be_present(link)?;
         let gone = match claim.reach {
@@ -56,9 +79,9 @@ impl Outbox {
         let now = decode::now();
         let (found, read) = link.read(|connection| {
             let found = match claim.ordering {
-                Ordering::None => self.due(connection, claim, &gone, now)?,
+                Ordering::None => self.due(connection, claim, from, &gone, now)?,
                 Ordering::Key(on_failure) => {
-                    self.ready(connection, claim, on_failure, &gone, now)?
+                    self.ready(connection, claim, from, on_failure, &gone, now)?
                 }
             };
             let read = self.read_events(connection, &found.go, now)?;
@@ -68,7 +91,7 @@ impl Outbox {
             found,
             read,
             gone,
-            now,
+            looked_at: now,
         })
     }
 
@@ -117,12 +140,14 @@ impl Outbox {
         &self,
         connection: &Connection,
         claim: &Claim,
+        from: Cursor,
         gone: &str,
         now: i64,
     ) -> rusqlite::Result<Found> {
         let mut found = Found::default();
         let mut statement = connection.prepare_cached(&self.sql.due)?;
-        let Look(at, after, namespace, topics, tenant, except) = self.look(claim);
+        let Cursor(at, after) = from;
+        let Look(namespace, topics, tenant, except) = Look::of(claim);
         let values = params![
             now,
             at,
@@ -152,13 +177,15 @@ impl Outbox {
         &self,
         connection: &Connection,
         claim: &Claim,
+        from: Cursor,
         on_failure: OnFailure,
         gone: &str,
         now: i64,
     ) -> rusqlite::Result<Found> {
         let mut found = Found::default();
         let mut statement = connection.prepare_cached(&self.sql.ready)?;
-        let Look(at, after, namespace, topics, tenant, except) = self.look(claim);
+        let Cursor(at, after) = from;
+        let Look(namespace, topics, tenant, except) = Look::of(claim);
         let limit = i64::from(claim.limit);
         let look = limit * LOOK;
         let on_failure = match on_failure {
@@ -213,8 +240,10 @@ impl Outbox {
             found,
             read,
             gone,
-            now,
+            looked_at,
         } = candidates;
+        let now = decode::now();
+        let waited = Duration::from_micros(now.saturating_sub(looked_at).max(0).unsigned_abs());
         let (go, park) = (list(&found.go), list(&found.park));
         let lease = decode::length(claim.lease);
         let crashed = list(&found.crashed);
@@ -249,16 +278,17 @@ impl Outbox {
             }
             Ok((parked, taken))
         })?;
-        Ok(claimed(parked, taken, read, owner, claim.ordering))
+        Ok(claimed(parked, taken, read, waited, owner, claim.ordering))
     }
+}
 
-    fn look<'c>(&self, claim: &'c Claim) -> Look<'c> {
-        let cursors = self.cursors.lock().expect("not poisoned");
-        let Cursor(at, after) = cursors.from(claim.reach);
+/// `?4` to `?7` of both looks.
+struct Look<'c>(Option<&'c str>, Option<String>, Option<String>, String);
+
+impl<'c> Look<'c> {
+    fn of(claim: &'c Claim) -> Self {
         let scope = &claim.scope;
-        Look(
-            at,
-            after,
+        Self(
             scope.namespace.as_deref(),
             (!scope.topics.is_empty()).then(|| list(&scope.topics)),
             scope.tenant_id.map(|tenant| tenant.to_string()),
@@ -266,16 +296,6 @@ impl Outbox {
         )
     }
 }
-
-/// `?2` to `?7` of both looks.
-struct Look<'c>(
-    i64,
-    i64,
-    Option<&'c str>,
-    Option<String>,
-    Option<String>,
-    String,
-);
 
 fn place(row: &Row<'_>, at: usize, sequence: usize) -> rusqlite::Result<Option<Cursor>> {
     let at: Option<i64> = row.get(at)?;
@@ -289,6 +309,7 @@ fn claimed(
     parked: Vec<(String, i64)>,
     taken: Vec<Taken>,
     mut read: HashMap<i64, Read>,
+    waited: Duration,
     owner: Uuid,
     ordering: Ordering,
 ) -> Claimed {
@@ -317,6 +338,7 @@ fn claimed(
             (Some(reason), _) => claimed.died.push((read.topic, reason)),
             (None, Ok(mut event)) => {
                 (event.lease, event.attempts) = (lease, taken.attempts);
+                event.age += waited;
                 claimed.events.push(*event);
             }
             (None, Err(why)) => {

@@ -23,6 +23,16 @@ type Job = Box<dyn FnOnce(&mut Link) + Send>;
 /// Ends when it is dropped, after what it was given to do.
 pub(super) struct Worker(Sender<Job>);
 
+/// What a thread is about to do, or has done.
+pub(super) struct Begun<T>(oneshot::Receiver<Result<T, StoreError>>);
+
+impl<T> Begun<T> {
+    pub(super) async fn wait(self) -> Result<T, StoreError> {
+        let gone = |_| StoreError::Unavailable("the thread of the connection has ended".into());
+        self.0.await.map_err(gone)?
+    }
+}
+
 /// Who is to be told when somebody else has changed the file.
 #[derive(Default)]
 pub(super) struct Listeners(Mutex<Vec<Weak<Notify>>>);
@@ -80,11 +90,20 @@ impl Worker {
         &self,
         work: impl FnOnce(&mut Link) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
+        self.begin(work).wait().await
+    }
+
+    /// The same without waiting.
+    pub(super) fn begin<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Link) -> Result<T, StoreError> + Send + 'static,
+    ) -> Begun<T> {
         let (answer, answered) = oneshot::channel();
-        let job: Job = Box::new(move |link| drop(answer.send(work(link))));
-        let gone = || StoreError::Unavailable("the thread of the connection has ended".into());
-        self.0.send(job).map_err(|_| gone())?;
-        answered.await.map_err(|_| gone())?
+        // Of a thread that has ended, whoever waits is told.
+        let _ = self
+            .0
+            .send(Box::new(move |link| drop(answer.send(work(link)))));
+        Begun(answered)
     }
 
     /// Has it look whether there is anybody to tell.
