@@ -34,7 +34,7 @@ pub(crate) struct SweepArgs {
     all: bool,
     /// At most this many, those first that ended or are due first
     #[arg(long, value_name = "N")]
-    limit: Option<usize>,
+    pub(crate) limit: Option<usize>,
     /// Only say what would be touched
     #[arg(long, short = 'n')]
     pub(crate) dry_run: bool,

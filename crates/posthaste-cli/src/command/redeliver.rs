@@ -59,11 +59,20 @@ pub(crate) async fn run(place: &Place, args: &Redeliver) -> Result<(), Failure> 
     if args.rate.is_none() && !args.waiting.detach {
         return sweep(place, &args.sweep, &deed).await;
     }
+    if args.sweep.limit.is_some() {
+        return Err(Failure::usage(
+            "--detach does not go with --limit: a job redelivers all that it finds",
+        ));
+    }
     let store = place::open(place).await?;
     let output = Output::new(place.json);
     let plan = Plan::new(&*store, &args.sweep, &deed).await?;
-    if args.sweep.dry_run || plan.found == 0 {
+    if args.sweep.dry_run {
         return plan.tell(&output, &store, &deed);
+    }
+    if plan.found == 0 {
+        // Nothing to begin a job for: told as without one.
+        return sweep(place, &args.sweep, &deed).await;
     }
     if !args.sweep.yes {
         plan.show()?;

@@ -87,8 +87,7 @@ pub(super) fn is_standard(variable: &str) -> bool {
     variable.starts_with("OTEL_")
 }
 
-/// Reads `[tracing]`. `None`: something is wrong with it, which was noted.
-#[allow(clippy::option_option, reason = "wrong, off, or on")]
+/// Reads `[tracing]`. `None`: something is wrong with it, which was noted. `Some(None)`: spans go nowhere.
 pub(super) fn read(values: &mut Values) -> Option<Option<Tracing>> {
     let mut keys = Group {
         values,

@@ -1,6 +1,7 @@
 //! The manifests: against the published schemas, against each other, and against the program.
 
 use std::process::Command;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use posthaste_testkit::server;
@@ -30,8 +31,8 @@ fn manifests(version: &str) -> Vec<Value> {
 }
 
 fn of_kind(kind: &str) -> Value {
-    let all = manifests(VERSIONS[0]);
-    let mut found = all.into_iter().filter(|it| it["kind"] == kind);
+    static ALL: LazyLock<Vec<Value>> = LazyLock::new(|| manifests(VERSIONS[0]));
+    let mut found = ALL.iter().filter(|it| it["kind"] == kind).cloned();
     let only = found.next().unwrap_or_else(|| panic!("no {kind}"));
     assert!(found.next().is_none(), "several {kind}");
     only
