@@ -139,7 +139,8 @@ async fn told(tenant: Uuid, mask: bool) -> Told {
     relay.stop().await;
     let table = fresh.table.to_string();
     let mut lines = LOG.lock().unwrap().clone();
-    lines.retain(|line| line.get("table") == Some(&table));
+    let names = ["table", "posthaste.table"];
+    lines.retain(|line| names.iter().any(|name| line.get(*name) == Some(&table)));
     Told {
         lines,
         metrics,
