@@ -3,6 +3,7 @@
 //! Prints one JSON object per line. The floor is minimal hand-written code on the same driver
 //! and the same table; a ratio holds on a noisy machine where a time does not.
 
+mod admin;
 mod bed;
 mod bulk;
 mod cost;
@@ -21,7 +22,7 @@ use bed::Bed;
 
 type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-const SCENARIOS: [&str; 22] = [
+const SCENARIOS: [&str; 23] = [
     "enqueue",
     "bulk",
     "drain",
@@ -44,10 +45,11 @@ const SCENARIOS: [&str; 22] = [
     "redis",
     "http",
     "webhooks",
+    "admin",
 ];
 
-const ONLY_IF_ASKED: [&str; 7] = [
-    "batches", "kafka", "nats", "rabbitmq", "redis", "http", "webhooks",
+const ONLY_IF_ASKED: [&str; 8] = [
+    "batches", "kafka", "nats", "rabbitmq", "redis", "http", "webhooks", "admin",
 ];
 
 fn main() -> ExitCode {
@@ -118,6 +120,7 @@ async fn run(arguments: &[String]) -> Result {
             "redis" => sinks::redis::run(&bed).await?,
             "http" => sinks::http::run(&bed).await?,
             "webhooks" => sinks::http::one_of_fifty_is_dead(&bed).await?,
+            "admin" => admin::run(&bed).await?,
             _ => unreachable!("listed above"),
         }
     }

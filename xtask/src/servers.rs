@@ -29,9 +29,19 @@ pub(crate) fn test(arguments: &[String]) -> Result {
 pub(crate) fn bench(arguments: &[String]) -> Result {
     // Built first: a compiler that is still busy would be measured too.
     run(&mut cargo(["build", "--release", "-p", "posthaste-bench"]))?;
+    if needs_daemon(arguments) {
+        run(&mut cargo(["build", "--release", "-p", "posthaste-cli"]))?;
+    }
     let (_server, url) = given_or_started(BENCH_POSTGRES)?;
     let mut command = cargo(["run", "--release", "--quiet", "-p", "posthaste-bench", "--"]);
     run(command.args(arguments).env(BENCH_POSTGRES, url))
+}
+
+/// Whether the real program is measured, too.
+fn needs_daemon(arguments: &[String]) -> bool {
+    let is_named = |name: &str| arguments.iter().any(|argument| argument == name);
+    let is_all = arguments.iter().all(|argument| argument.starts_with("--"));
+    is_named("admin") || (is_all && !is_named("--quick"))
 }
 
 /// `cargo xtask quickstart`: the example of that name, on a server that lives as long as it runs.

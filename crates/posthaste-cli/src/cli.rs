@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::command::{
-    clean, completions, config, demo, discard, doctor, enqueue, list, migrate, pause, redeliver,
-    run, show, sink, status, tail, token,
+    clean, completions, config, demo, discard, doctor, enqueue, job, list, migrate, pause,
+    redeliver, run, show, sink, status, tail, token,
 };
 
 const EXIT_CODES: &str = "\
@@ -73,7 +73,7 @@ pub(crate) enum Command {
     Doctor(doctor::Doctor),
     /// How each outbox stands: backlog, lag, the dead
     Status(status::Status),
-    /// List events, the oldest first
+    /// List events, those first that ended or are due first
     List(list::List),
     /// List dead events, with the reason and the last error
     Dead(list::Dead),
@@ -81,6 +81,9 @@ pub(crate) enum Command {
     Show(show::Show),
     /// Bring dead events back, or send delivered ones again
     Redeliver(redeliver::Redeliver),
+    /// Look after redeliveries that were begun with a rate
+    #[command(subcommand)]
+    Job(job::Act),
     /// Give events up for good
     Discard(discard::Discard),
     /// Have relays leave an outbox, or one sink of it, in peace

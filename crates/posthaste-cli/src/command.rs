@@ -7,6 +7,7 @@ pub(crate) mod demo;
 pub(crate) mod discard;
 pub(crate) mod doctor;
 pub(crate) mod enqueue;
+pub(crate) mod job;
 pub(crate) mod list;
 pub(crate) mod migrate;
 pub(crate) mod pause;
@@ -36,6 +37,7 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
         Command::Dead(args) => wait(list::dead(place, args)),
         Command::Show(args) => wait(show::run(place, args)),
         Command::Redeliver(args) => wait(redeliver::run(place, args)),
+        Command::Job(act) => wait(job::run(act, place)),
         Command::Discard(args) => wait(discard::run(place, args)),
         Command::Pause(args) => wait(pause::pause(place, args)),
         Command::Resume(args) => wait(pause::resume(place, args)),

@@ -18,6 +18,7 @@ mod profile;
 mod reference;
 mod schema;
 mod sinks;
+mod trace;
 mod values;
 
 use std::collections::BTreeMap;
@@ -34,6 +35,7 @@ pub(crate) use explain::{explain, explain_key, settings_as_json};
 pub(crate) use problem::Problems;
 pub(crate) use reference::reference;
 pub(crate) use schema::schema;
+pub(crate) use trace::Tracing;
 
 use problem::{Place, Problem, Source};
 use values::Values;
@@ -43,6 +45,8 @@ use values::Values;
 pub(crate) struct Config {
     pub(crate) log: Log,
     pub(crate) admin: Admin,
+    /// Where spans go. `None`: nowhere.
+    pub(crate) tracing: Option<Tracing>,
     pub(crate) outboxes: Vec<Outbox>,
     pub(crate) sinks: BTreeMap<String, Destination>,
     /// What works, but is probably not what was meant.
@@ -211,6 +215,7 @@ impl Config {
                 json: false,
             },
             admin: Admin::default(),
+            tracing: None,
             outboxes: Vec::new(),
             sinks: BTreeMap::new(),
             warnings: Problems::default(),
@@ -243,7 +248,10 @@ impl Reading {
     ) -> Self {
         let mut values = Values::default();
         values.folder = folder;
-        let variables = environment::ours(environment);
+        let (standard, others): (Vec<_>, Vec<_>) =
+            environment.partition(|(name, _)| trace::is_standard(name));
+        values.standard = standard.into_iter().collect();
+        let variables = environment::ours(others.into_iter());
         environment::note_types(&variables, &mut values);
         let text = source.as_ref().map(|source| source.text.as_str());
         let is_toml = text.is_none_or(|text| file::read(text, &mut values));

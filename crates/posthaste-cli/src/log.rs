@@ -1,16 +1,20 @@
 //! Logs of the program: on standard error, as standard output may be a destination.
 
 use tracing::Level;
+use tracing_subscriber::Layer;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt;
+use tracing_subscriber::fmt::format::{DefaultFields, Format};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::config::Log;
 use crate::output::colours;
+use crate::trace::Export;
 
-/// Starts logging. Libraries that we use only say what is wrong.
-pub(crate) fn start(log: &Log) {
+/// Starts logging, and listening to spans if they are exported. Libraries that we use only say what
+/// is wrong.
+pub(crate) fn start(log: &Log, export: Option<&Export>) {
     let ours: Level = log
         .level
         .parse()
@@ -21,13 +25,29 @@ pub(crate) fn start(log: &Log) {
         .with_target("lapin", Level::ERROR)
         .with_target("posthaste", ours)
         .with_target("posthaste_relay", ours);
-    let lines = fmt::layer()
-        .with_writer(std::io::stderr)
-        .with_ansi(colours());
-    let logs = tracing_subscriber::registry().with(targets);
+    let Some(export) = export else {
+        // One filter before all: what nobody wants to see costs nothing.
+        let logs = tracing_subscriber::registry().with(targets);
+        return match log.json {
+            // Which of our files a line is from helps nobody who reads it.
+            false => logs.with(lines().with_target(false)).init(),
+            true => logs.with(lines().json().flatten_event(true)).init(),
+        };
+    };
+    let spans = tracing_subscriber::registry().with(export.layer());
     match log.json {
-        // Which of our files a line is from helps nobody who reads it.
-        false => logs.with(lines.with_target(false)).init(),
-        true => logs.with(lines.json().flatten_event(true)).init(),
+        false => {
+            let lines = lines().with_target(false).with_filter(targets);
+            spans.with(lines).init();
+        }
+        true => {
+            let lines = lines().json().flatten_event(true).with_filter(targets);
+            spans.with(lines).init();
+        }
     }
+}
+
+fn lines<S>() -> fmt::Layer<S, DefaultFields, Format, fn() -> std::io::Stderr> {
+    let stderr: fn() -> std::io::Stderr = std::io::stderr;
+    fmt::layer().with_ansi(colours()).with_writer(stderr)
 }

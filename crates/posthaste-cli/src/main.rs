@@ -12,8 +12,10 @@ mod output;
 mod place;
 mod progress;
 mod serve;
+mod supervisor;
 mod sweep;
 mod time;
+mod trace;
 
 use std::process::ExitCode;
 

@@ -1,9 +1,10 @@
 //! Acts on many events: find them, show what would be touched, ask, then work page by page.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use clap::Args;
-use posthaste::store::{Act, Filter, Store};
+use posthaste::store::{Act, Filter, Order, Store};
 use posthaste::{DeadReason, Record, Status, StoreError};
 use serde::Serialize;
 use uuid::Uuid;
@@ -18,7 +19,7 @@ use crate::{place, progress};
 /// How many events one statement is about.
 const BATCH: usize = 500;
 /// How many events are read at once to find those that are meant.
-const PAGE: u32 = 50_000;
+const PAGE: u32 = 5_000;
 /// How many of them are shown.
 const SAMPLE: usize = 5;
 
@@ -31,17 +32,17 @@ pub(crate) struct SweepArgs {
     /// Every event, if nothing narrows them down
     #[arg(long)]
     all: bool,
-    /// At most this many, the oldest first
+    /// At most this many, those first that ended or are due first
     #[arg(long, value_name = "N")]
-    limit: Option<usize>,
+    pub(crate) limit: Option<usize>,
     /// Only say what would be touched
     #[arg(long, short = 'n')]
-    dry_run: bool,
+    pub(crate) dry_run: bool,
     /// Do not ask
     #[arg(long, short)]
-    yes: bool,
+    pub(crate) yes: bool,
     #[command(flatten)]
-    act: ActArgs,
+    pub(crate) act: ActArgs,
     #[command(flatten)]
     filter: FilterArgs,
 }
@@ -170,6 +171,73 @@ pub(crate) async fn sweep(place: &Place, args: &SweepArgs, deed: &Deed) -> Resul
     }
 }
 
+/// The events that a redelivery is about, and how many of them, with the first few as they are.
+pub(crate) struct Plan {
+    pub(crate) filter: Filter,
+    pub(crate) found: u64,
+    pub(crate) sample: Vec<Record>,
+}
+
+impl Plan {
+    /// What would be touched, without reading all of it.
+    pub(crate) async fn new(
+        store: &dyn Store,
+        args: &SweepArgs,
+        deed: &Deed,
+    ) -> Result<Self, Failure> {
+        let Selection { filter, .. } = Selection::new(args, deed)?;
+        let mut found = store.count(&filter).await?;
+        if let Some(left_out) = filter.left_out() {
+            found = found.saturating_sub(store.count(&left_out).await?);
+        }
+        let (mut sample, mut from) = (Vec::new(), None);
+        while (sample.len() as u64) < found.min(SAMPLE as u64) {
+            let page = store
+                .browse(&filter, Order::OldestFirst, from, SAMPLE as u32)
+                .await?;
+            sample.extend(page.records.into_iter().filter(|it| filter.redelivers(it)));
+            match page.next {
+                Some(next) => from = Some(next),
+                None => break,
+            }
+        }
+        sample.truncate(SAMPLE);
+        Ok(Self {
+            filter,
+            found,
+            sample,
+        })
+    }
+
+    /// Tells it, and changes nothing.
+    pub(crate) fn tell(
+        &self,
+        output: &Output,
+        store: &Arc<dyn Store>,
+        deed: &Deed,
+    ) -> Result<(), Failure> {
+        let found = usize::try_from(self.found).unwrap_or(usize::MAX);
+        let mut answer = Answer {
+            table: store.table().to_string(),
+            act: deed.kind.name(),
+            dry_run: true,
+            found,
+            done: 0,
+            not_eligible: self.filter.ids.len().saturating_sub(found),
+            sample: Vec::new(),
+        };
+        tell_plan(output, store, &mut answer, &self.sample, deed)
+    }
+
+    /// Shows it beside the question.
+    pub(crate) fn show(&self) -> Result<(), Failure> {
+        show_sample(
+            &self.sample,
+            usize::try_from(self.found).unwrap_or(usize::MAX),
+        )
+    }
+}
+
 /// Which events are meant.
 struct Selection {
     filter: Filter,
@@ -209,24 +277,31 @@ impl Selection {
     ) -> Result<(Vec<Uuid>, Vec<Record>), Failure> {
         let mut found = Vec::new();
         let mut sample = Vec::new();
-        let mut filter = self.filter.clone();
+        // What is tried again meanwhile comes up once more, further on.
+        let mut known = HashSet::new();
         let limit = limit.unwrap_or(usize::MAX);
-        let size = u32::try_from(limit.max(1000)).map_or(PAGE, |limit| limit.min(PAGE));
+        let mut from = None;
         loop {
-            let page = store.list(&filter, size).await?;
-            let Some(last) = page.last() else { break };
-            filter.after = Some(last.sequence);
-            for record in page.into_iter().filter(|record| self.means(record)) {
+            let page = store
+                .browse(&self.filter, Order::OldestFirst, from, PAGE)
+                .await?;
+            for record in page.records.into_iter().filter(|it| self.means(it)) {
                 if found.len() == limit {
                     return Ok((found, sample));
+                }
+                if !known.insert(record.id) {
+                    continue;
                 }
                 found.push(record.id);
                 if sample.len() < SAMPLE {
                     sample.push(record);
                 }
             }
+            match page.next {
+                Some(next) => from = Some(next),
+                None => return Ok((found, sample)),
+            }
         }
-        Ok((found, sample))
     }
 
     /// Acts on those that were found and are still meant, and counts them.
@@ -322,9 +397,9 @@ fn others(answer: &Answer<'_>, deed: &Deed) -> String {
     }
 }
 
-fn events(count: usize) -> String {
-    match count {
-        1 => "1 event".to_owned(),
+pub(crate) fn events(count: impl std::fmt::Display) -> String {
+    match count.to_string().as_str() {
+        "1" => "1 event".to_owned(),
         count => format!("{count} events"),
     }
 }

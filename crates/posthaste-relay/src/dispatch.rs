@@ -172,14 +172,20 @@ impl Engine {
             };
             return (verdict, None);
         }
-        let span = tracing::debug_span!(
-            "dispatch", table = self.observer.table, topic = event.topic, id = %event.id,
-            tenant = self.observer.tenant(event), sequence = event.sequence,
-            attempts = event.attempts, destination = destination.name,
-            traceparent = event.trace.as_ref().map(|trace| trace.traceparent.as_str()),
-        );
+        let span = self.span(destination, event);
+        let follow = self.settings.trace.filter(|_| !span.is_disabled());
+        let context = follow.and_then(|follow| follow(&span, event.trace.as_ref()));
+        // With the span's own context, so that consumers are its children.
+        let sent = context.map(|context| {
+            let mut event = Event::clone(event);
+            event.trace = Some(context);
+            Arc::new(event)
+        });
         let started = Instant::now();
-        let (outcome, timed_out) = self.deliver(destination, event).instrument(span).await;
+        let (outcome, timed_out) = self
+            .deliver(destination, sent.as_ref().unwrap_or(event))
+            .instrument(span.clone())
+            .await;
         let took = started.elapsed();
         let meters = self
             .observer
@@ -195,8 +201,11 @@ impl Engine {
             destination.tally.arrived(age);
             meters.attempts.record(f64::from(event.attempts));
         } else {
+            span.record("error.type", outcome.label());
+            span.record("otel.status_code", "error");
             self.log_failure(destination, event, &outcome);
         }
+        drop(span);
         // Of a first attempt that succeeds the history does not tell: the happy path pays nothing.
         let is_told = outcome != Outcome::Delivered || event.lease.epoch > 1;
         let tried = is_told.then(|| Tried {
@@ -205,6 +214,28 @@ impl Engine {
             timed_out,
         });
         (self.verdict(event, outcome), tried)
+    }
+
+    /// The span of one delivery, with the names that OpenTelemetry has for messaging.
+    fn span(&self, destination: &Destination, event: &Event) -> tracing::Span {
+        tracing::debug_span!(
+            "dispatch",
+            otel.name = format!("dispatch {}", event.topic),
+            otel.kind = "producer",
+            otel.status_code = tracing::field::Empty,
+            messaging.system = destination.sink.system(),
+            messaging.operation.name = "dispatch",
+            "messaging.operation.type" = "send",
+            messaging.destination.name = event.topic,
+            messaging.message.id = %event.id,
+            messaging.message.body.size = event.payload.len() as i64,
+            posthaste.table = self.observer.table,
+            posthaste.destination = destination.name,
+            posthaste.tenant = self.observer.tenant(event),
+            posthaste.sequence = event.sequence,
+            posthaste.attempts = i64::from(event.attempts),
+            "error.type" = tracing::field::Empty,
+        )
     }
 
     /// One call of the sink, and whether its time ran out.

@@ -13,6 +13,8 @@ mod escape;
 mod hand;
 mod metric;
 mod observe;
+#[cfg(feature = "opentelemetry")]
+mod opentelemetry;
 mod pace;
 mod pause;
 mod redeliver;
@@ -31,6 +33,8 @@ mod view;
 
 pub use envelope::Envelope;
 pub use metric::{METRICS, Metric, MetricKind, describe_metrics};
+#[cfg(feature = "opentelemetry")]
+pub use opentelemetry::opentelemetry;
 /// Which topics a route or a subscription is for.
 #[doc(inline)]
 pub use posthaste::Pattern;
@@ -38,7 +42,7 @@ pub use redeliver::finish_job;
 pub use relay::{Relay, Waker};
 pub use retry::Retry;
 pub use route::Matcher;
-pub use settings::{Builder, Cleaning, Mode, Problem, Settings, SettingsError};
+pub use settings::{Builder, Cleaning, Follow, Mode, Problem, Settings, SettingsError};
 pub use tally::{Deliveries, Durations};
 pub use template::Template;
 pub use view::{CircuitState, DestinationStanding, Outage, Standing, View};
@@ -56,4 +60,7 @@ mod guides {
     struct Library;
     #[doc = include_str!("../../../docs/operations.md")]
     struct Operations;
+    #[cfg(feature = "opentelemetry")]
+    #[doc = include_str!("../../../docs/tracing.md")]
+    struct Tracing;
 }

@@ -307,8 +307,14 @@ impl Engine {
     async fn take(self: &Arc<Self>, claim: &Claim) -> Result<Taken, StoreError> {
         // Before the claim is sent: the lease certainly holds from here on.
         let sent = Instant::now();
-        let span = tracing::debug_span!("claim", table = self.observer.table, limit = claim.limit);
-        let claimed = self.store.claim(claim).instrument(span).await?;
+        let span = self.claim_span(claim.limit);
+        let claimed = self.store.claim(claim).instrument(span.clone()).await;
+        match &claimed {
+            Ok(claimed) => span.record("messaging.batch.message_count", claimed.leases() as i64),
+            Err(error) => span.record("error.type", error.code()),
+        };
+        drop(span);
+        let claimed = claimed?;
         self.observer
             .seconds("outbox_claim_seconds", sent.elapsed().as_secs_f64());
         self.observer.number("outbox_claim_batch", claimed.leases());
@@ -323,6 +329,23 @@ impl Engine {
             self.set_aside(claimed.malformed, claimed.held_back).await?;
         }
         Ok(taken)
+    }
+
+    fn claim_span(&self, limit: u32) -> tracing::Span {
+        let table = &self.observer.table;
+        tracing::debug_span!(
+            "claim",
+            otel.name = format!("claim {table}"),
+            otel.kind = "client",
+            messaging.system = "posthaste",
+            messaging.operation.name = "claim",
+            "messaging.operation.type" = "receive",
+            messaging.destination.name = table,
+            messaging.batch.message_count = tracing::field::Empty,
+            posthaste.table = table,
+            posthaste.limit = i64::from(limit),
+            "error.type" = tracing::field::Empty,
+        )
     }
 
     /// Rows that are no events: dead, with what is wrong with them. What they hold back goes back.

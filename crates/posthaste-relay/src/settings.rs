@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use posthaste::Store;
 use posthaste::store::{Ordering, Scope};
+use posthaste::{Store, TraceContext};
 
 use crate::destination::Destination;
 use crate::relay::Relay;
@@ -91,9 +91,15 @@ pub struct Settings {
     pub stats_interval: Duration,
     /// See [`Builder::mask_tenant`].
     pub mask_tenant: bool,
+    /// See [`Builder::trace_with`].
+    pub trace: Option<Follow>,
     /// See [`Builder::random`].
     pub random: fn() -> f64,
 }
+
+/// Makes the span of a dispatch follow the trace that is stored with its event, and gives back the
+/// context that travels in its place. `None`: what is stored travels, untouched.
+pub type Follow = fn(&tracing::Span, Option<&TraceContext>) -> Option<TraceContext>;
 
 impl Default for Settings {
     fn default() -> Self {
@@ -114,6 +120,7 @@ impl Default for Settings {
             cleaning: Cleaning::default(),
             stats_interval: Duration::from_secs(15),
             mask_tenant: false,
+            trace: None,
             random: rand::random::<f64>,
         }
     }
@@ -300,6 +307,14 @@ impl Builder {
     /// Whether tenants are masked in logs. Defaults to false.
     pub fn mask_tenant(mut self, mask: bool) -> Self {
         self.settings.mask_tenant = mask;
+        self
+    }
+
+    /// Who makes spans of dispatches parts of the traces that are stored with events, such as
+    /// `posthaste_relay::opentelemetry` (feature `opentelemetry`). Defaults to nobody: the stored
+    /// context travels to the destination as it is.
+    pub fn trace_with(mut self, follow: Follow) -> Self {
+        self.settings.trace = Some(follow);
         self
     }
 

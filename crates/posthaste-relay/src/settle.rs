@@ -104,9 +104,13 @@ impl Engine {
         let mut pause = FIRST_PAUSE;
         while let Some(batch) = left.pop() {
             let started = Instant::now();
-            let table = &self.observer.table;
-            let span = tracing::debug_span!("settle", table, events = batch.len());
-            match self.store.settle(&batch).instrument(span).await {
+            let span = self.settle_span(batch.len());
+            let settled = self.store.settle(&batch).instrument(span.clone()).await;
+            if let Err(error) = &settled {
+                span.record("error.type", error.code());
+            }
+            drop(span);
+            match settled {
                 Ok(settled) => {
                     let took = started.elapsed().as_secs_f64();
                     self.observer.seconds("outbox_settle_seconds", took);
@@ -132,6 +136,22 @@ impl Engine {
             }
         }
         lost
+    }
+
+    fn settle_span(&self, verdicts: usize) -> tracing::Span {
+        let table = &self.observer.table;
+        tracing::debug_span!(
+            "settle",
+            otel.name = format!("settle {table}"),
+            otel.kind = "client",
+            messaging.system = "posthaste",
+            messaging.operation.name = "settle",
+            "messaging.operation.type" = "settle",
+            messaging.destination.name = table,
+            messaging.batch.message_count = verdicts as i64,
+            posthaste.table = table,
+            "error.type" = tracing::field::Empty,
+        )
     }
 }
 

@@ -62,6 +62,12 @@ pub trait Sink: Send + Sync + 'static {
     /// Hands one event to the destination, and waits until it is safe there.
     async fn deliver(&self, event: Arc<Event>) -> Outcome;
 
+    /// What kind of system it delivers to, such as `kafka`: the `messaging.system` of spans.
+    /// Defaults to our own name.
+    fn system(&self) -> &'static str {
+        "posthaste"
+    }
+
     /// Whether the destination could be delivered to now, without delivering anything: what was
     /// found, or what is wrong. A sink that has nothing to look at is well.
     async fn check(&self) -> Result<String, String> {
@@ -156,6 +162,10 @@ impl<E: std::fmt::Display> From<Result<(), E>> for Outcome {
 impl<S: Sink + ?Sized> Sink for Arc<S> {
     async fn deliver(&self, event: Arc<Event>) -> Outcome {
         (**self).deliver(event).await
+    }
+
+    fn system(&self) -> &'static str {
+        (**self).system()
     }
 
     async fn check(&self) -> Result<String, String> {

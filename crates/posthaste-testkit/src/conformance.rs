@@ -138,6 +138,7 @@ macro_rules! conformance {
                 live_and_unknown_events_are_not_redelivered
                 pending_and_dead_events_can_be_discarded
                 leased_and_delivered_events_are_not_discarded
+                the_audit_log_is_told_page_by_page
                 the_audit_log_of_one_event_is_told_latest_first
                 odd_names_and_reasons_are_written_down
             }
@@ -193,6 +194,7 @@ macro_rules! conformance {
                 a_job_keeps_to_its_rate
                 a_job_can_be_paused_resumed_and_cancelled
                 what_died_after_a_job_began_is_none_of_its_own
+                what_was_discarded_is_a_jobs_only_if_it_is_named
                 a_job_sends_delivered_events_again_once
                 two_that_advance_a_job_redeliver_nothing_twice
                 a_job_of_what_cannot_be_redelivered_is_refused

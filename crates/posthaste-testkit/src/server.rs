@@ -14,6 +14,7 @@ mod debian;
 mod kafka;
 mod kafka_programs;
 mod nats;
+mod otlp;
 mod port;
 mod postgres;
 mod postgres_programs;
@@ -24,17 +25,20 @@ mod proxy;
 mod python;
 mod rabbitmq;
 mod redis;
+mod systemd;
 mod watchdog;
 
 pub use chromium::chromium;
 pub use kafka::{Kafka, Listener};
 pub use nats::Nats;
+pub use otlp::OtlpReceiver;
 pub use postgres::Postgres;
 pub use prometheus::Prometheus;
 pub use proxy::Proxy;
 pub use python::python;
 pub use rabbitmq::{RabbitMq, Tls as RabbitMqTls};
 pub use redis::Redis;
+pub use systemd::systemd_analyze;
 
 use std::fmt;
 use std::path::PathBuf;

@@ -303,6 +303,12 @@ async fn glances(fresh: &Fresh) -> Vec<(&'static str, Plan)> {
     let session = Session::new(fresh, sql!("session_operate")).await;
     let any = ["null"; 16].join(", ");
     let sparse = format!("null, '{{nothing}}', {}", ["null"; 14].join(", "));
+    let of_status = |status: &str| {
+        format!(
+            "null, null, null, '{{{status}}}', {}",
+            ["null"; 12].join(", ")
+        )
+    };
     let newest = async |filter: &str| {
         let values = format!("{filter}, 50, 'infinity', 0, 10000");
         session.explain(sql!("browse_newest"), &values).await
@@ -335,6 +341,34 @@ async fn glances(fresh: &Fresh) -> Vec<(&'static str, Plan)> {
                 .explain(sql!("stats"), &format!("50000, {names}"))
                 .await,
         ),
+        (
+            "where an oldest page ended",
+            session
+                .explain(sql!("reach_oldest"), "10000, null, '-infinity', 0")
+                .await,
+        ),
+        (
+            "the first page of the dead",
+            newest(&of_status("dead")).await,
+        ),
+        (
+            "the first page of the pending",
+            newest(&of_status("pending")).await,
+        ),
+        (
+            "health",
+            session
+                .explain(sql!("health"), &format!("'{schema}', 'outbox'"))
+                .await,
+        ),
+        ("pauses", session.explain(sql!("pauses"), "").await),
+        ("jobs", session.explain(sql!("jobs"), "50").await),
+        (
+            "history",
+            session
+                .explain(sql!("history"), &format!("'{OWNER}', 100"))
+                .await,
+        ),
         ("relays", session.explain(sql!("relays"), "1, 50000").await),
         (
             "blocked keys",
@@ -362,7 +396,8 @@ async fn what_a_dashboard_asks_for_is_bounded() {
         plan.never_reads_the_whole_table(name);
         let most = match name {
             // Fifty events, and the way to them.
-            "the first page" | "the oldest" | "a page further on" => 100,
+            name if name.starts_with("the first page") => 100,
+            "the oldest" | "a page further on" => 100,
             // What is looked at is bounded.
             _ => 30_000,
         };

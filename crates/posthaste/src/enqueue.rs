@@ -10,6 +10,7 @@ mod row;
 mod sql;
 #[cfg(any(feature = "rusqlite", feature = "sqlx-sqlite"))]
 mod sqlite;
+mod trace;
 
 #[cfg(feature = "deadpool")]
 mod deadpool;
@@ -29,6 +30,7 @@ mod tokio_postgres;
 use std::future::Future;
 use std::sync::Arc;
 
+use tracing::Instrument;
 use uuid::Uuid;
 
 use crate::message::{Message, TraceContext};
@@ -300,6 +302,26 @@ impl Outbox {
         transaction: impl Transaction,
         message: &Message,
     ) -> Result<Receipt, EnqueueError> {
+        let span = trace::one(&self.0.name, message);
+        let enqueued = self
+            .enqueue_one(transaction, message)
+            .instrument(span.clone())
+            .await;
+        match &enqueued {
+            Ok(receipt) if !span.is_disabled() => {
+                span.record("messaging.message.id", receipt.id.to_string());
+            }
+            Ok(_) => {}
+            Err(error) => trace::failed(&span, error),
+        }
+        enqueued
+    }
+
+    async fn enqueue_one(
+        &self,
+        transaction: impl Transaction,
+        message: &Message,
+    ) -> Result<Receipt, EnqueueError> {
         let row = self.row(message)?;
         let statements = self.statements(transaction.database())?;
         let (sql, existing) = match row.may_exist() {
@@ -330,6 +352,22 @@ impl Outbox {
         if messages.is_empty() {
             return Ok(Vec::new());
         }
+        let span = trace::many(&self.0.name, messages);
+        let enqueued = self
+            .enqueue_many(transaction, messages)
+            .instrument(span.clone())
+            .await;
+        if let Err(error) = &enqueued {
+            trace::failed(&span, error);
+        }
+        enqueued
+    }
+
+    async fn enqueue_many(
+        &self,
+        transaction: impl Transaction,
+        messages: &[Message],
+    ) -> Result<Vec<Receipt>, EnqueueError> {
         let mut may_exist = false;
         let mut rows = Rows::with_capacity(messages.len());
         for message in messages {

@@ -135,7 +135,17 @@ pub trait Store: Send + Sync + 'static {
     async fn groups(&self, filter: &Filter, limit: u32) -> Result<Vec<Group>, StoreError>;
 
     /// What operators did, the latest first: to this event, or to any.
-    async fn audit(&self, event: Option<Uuid>, limit: u32) -> Result<Vec<Audit>, StoreError>;
+    async fn audit(&self, event: Option<Uuid>, limit: u32) -> Result<Vec<Audit>, StoreError> {
+        self.audit_from(event, None, limit).await
+    }
+
+    /// The same, from where a page [ended](Audit::last) on.
+    async fn audit_from(
+        &self,
+        event: Option<Uuid>,
+        from: Option<Mark>,
+        limit: u32,
+    ) -> Result<Vec<Audit>, StoreError>;
 
     /// Brings dead events back, with all their attempts, and enqueues delivered ones anew
     /// under a new id; a header says so ([`crate::header`]). Each is written to the audit log. Gives back the ids that will be delivered.

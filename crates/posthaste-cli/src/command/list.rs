@@ -2,7 +2,7 @@
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use posthaste::store::{Filter, Store};
+use posthaste::store::{Filter, Mark, Order, Store};
 use posthaste::{Record, Status};
 
 use crate::cli::Place;
@@ -11,8 +11,8 @@ use crate::filter::FilterArgs;
 use crate::output::{Cell, DEAD_COLUMNS, EventJson, LIVE_COLUMNS, Output, dead_row, live_row};
 use crate::place;
 
-/// How many events are read at once. Many, as each page passes those before it again.
-const PAGE: u32 = 50_000;
+/// How many events are read at once.
+const PAGE: u32 = 5_000;
 
 const LIST_EXAMPLES: &str = "\
 Examples:
@@ -50,7 +50,7 @@ pub(crate) struct Dead {
 
 #[derive(Debug, Args)]
 struct Length {
-    /// At most this many, the oldest first; 0: all
+    /// At most this many, those first that ended or are due first; 0: all
     #[arg(long, value_name = "N", default_value_t = 50)]
     limit: u32,
 }
@@ -107,6 +107,8 @@ async fn show(
     let mut pages = Pages {
         filter,
         left: limit,
+        from: None,
+        is_over: false,
     };
     let mut rows = Vec::new();
     while let Some(page) = pages.next(&*store).await? {
@@ -124,11 +126,8 @@ async fn show(
         true => output.line("none")?,
         false => output.table(heads, &rows)?,
     }
-    if pages.left == 0 {
-        let more = store.count(&pages.filter).await?;
-        if more > 0 {
-            eprintln!("… and {more} more: --limit 0 shows all");
-        }
+    if pages.has_more(&*store).await? {
+        eprintln!("… and more: --limit 0 shows all");
     }
     Ok(())
 }
@@ -137,20 +136,38 @@ async fn show(
 struct Pages {
     filter: Filter,
     left: u64,
+    /// Where to go on.
+    from: Option<Mark>,
+    is_over: bool,
 }
 
 impl Pages {
     async fn next(&mut self, store: &dyn Store) -> Result<Option<Vec<Record>>, Failure> {
         let size = u32::try_from(self.left).map_or(PAGE, |left| left.min(PAGE));
-        if size == 0 {
+        if size == 0 || self.is_over {
             return Ok(None);
         }
-        let page = store.list(&self.filter, size).await?;
-        let Some(last) = page.last() else {
-            return Ok(None);
-        };
-        self.filter.after = Some(last.sequence);
+        let page = self.page(store, size).await?;
         self.left -= page.len() as u64;
         Ok(Some(page))
+    }
+
+    /// Whether something is left beyond the limit.
+    async fn has_more(&mut self, store: &dyn Store) -> Result<bool, Failure> {
+        while !self.is_over {
+            if !self.page(store, 1).await?.is_empty() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    async fn page(&mut self, store: &dyn Store, size: u32) -> Result<Vec<Record>, Failure> {
+        let page = store
+            .browse(&self.filter, Order::OldestFirst, self.from, size)
+            .await?;
+        self.is_over = page.next.is_none();
+        self.from = page.next;
+        Ok(page.records)
     }
 }

@@ -2,11 +2,15 @@
 
 use clap::Args;
 use posthaste::Status;
+use posthaste::store::Redelivery;
 
+use super::job::{self, Waiting};
 use crate::cli::Place;
+use crate::confirm::confirm;
 use crate::failure::Failure;
-use crate::filter;
-use crate::sweep::{Deed, Kind, SweepArgs, sweep};
+use crate::output::Output;
+use crate::sweep::{Deed, Kind, Plan, SweepArgs, events, sweep};
+use crate::{filter, place};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -14,10 +18,14 @@ Examples:
   posthaste redeliver --topic 'shop.order.*' --dry-run  what would be touched
   posthaste redeliver --error timeout --newer-than 2h --yes --why 'warehouse is back'
   posthaste redeliver --status delivered --topic shop.order.paid.v1 --newer-than 1h
+  posthaste redeliver --topic 'shop.*' --rate 50        at most 50 a second; Ctrl-C pauses it
 
 Dead events come back as they are, with all their attempts. What was discarded comes back only by
 its id or with --reason discarded. A delivered event stays as it is: what is sent is a new event
-that names it in the header posthaste-redelivery-of. Each act is written to the audit log.";
+that names it in the header posthaste-redelivery-of. Each act is written to the audit log.
+
+With --rate or --detach it becomes a job, which relays work on, too. It outlives this command, and is paused,
+resumed and cancelled with `posthaste job`.";
 
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
@@ -32,6 +40,11 @@ pub(crate) struct Redeliver {
         help_heading = "Which events",
     )]
     status: Status,
+    /// At most this many a second
+    #[arg(long, value_name = "N", conflicts_with = "limit", value_parser = clap::value_parser!(u32).range(1..))]
+    rate: Option<u32>,
+    #[command(flatten)]
+    waiting: Waiting,
 }
 
 pub(crate) async fn run(place: &Place, args: &Redeliver) -> Result<(), Failure> {
@@ -43,5 +56,45 @@ pub(crate) async fn run(place: &Place, args: &Redeliver) -> Result<(), Failure> 
             _ => "only dead events are, or delivered ones with --status delivered",
         },
     };
-    sweep(place, &args.sweep, &deed).await
+    if args.rate.is_none() && !args.waiting.detach {
+        return sweep(place, &args.sweep, &deed).await;
+    }
+    if args.sweep.limit.is_some() {
+        return Err(Failure::usage(
+            "--detach does not go with --limit: a job redelivers all that it finds",
+        ));
+    }
+    let store = place::open(place).await?;
+    let output = Output::new(place.json);
+    let plan = Plan::new(&*store, &args.sweep, &deed).await?;
+    if args.sweep.dry_run {
+        return plan.tell(&output, &store, &deed);
+    }
+    if plan.found == 0 {
+        // Nothing to begin a job for: told as without one.
+        return sweep(place, &args.sweep, &deed).await;
+    }
+    if !args.sweep.yes {
+        plan.show()?;
+    }
+    let pace = args.rate.map(|rate| format!(", {rate} a second"));
+    let question = format!(
+        "Redeliver {} of {}{}?",
+        events(plan.found),
+        store.table(),
+        pace.unwrap_or_default()
+    );
+    confirm(&question, args.sweep.yes)?;
+    let redelivery = Redelivery {
+        filter: plan.filter,
+        rate: args.rate,
+    };
+    job::begin(
+        &store,
+        &redelivery,
+        &args.waiting,
+        &args.sweep.act.act(),
+        &output,
+    )
+    .await
 }

@@ -11,6 +11,8 @@ use crate::admin::{self, Recorder, Served};
 use crate::cli::Place;
 use crate::config::{Config, Outbox};
 use crate::failure::Failure;
+use crate::supervisor::Supervisor;
+use crate::trace::Export;
 use crate::{log, place, serve};
 
 const EXAMPLES: &str = "\
@@ -34,7 +36,7 @@ const IMPATIENT: i32 = 130;
 /// Runs until SIGTERM or SIGINT, or until an outbox cannot be served.
 pub(crate) fn run(place: &Place) -> Result<(), Failure> {
     let config = place::load(place)?;
-    let outboxes = place::selected(&config, place)?;
+    let mut outboxes = place::selected(&config, place)?;
     let aimless = |outbox: &&Outbox| outbox.settings.deliver && outbox.routes.is_empty();
     if let Some(outbox) = outboxes.iter().find(aimless) {
         return Err(Failure::usage(format!(
@@ -42,11 +44,26 @@ pub(crate) fn run(place: &Place) -> Result<(), Failure> {
             outbox.table
         )));
     }
-    log::start(&config.log);
-    tokio::runtime::Builder::new_multi_thread()
+    let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
-        .build()?
-        .block_on(serve_all(config, outboxes))
+        .build()?;
+    let export = match &config.tracing {
+        Some(tracing) => Some(Export::start(tracing, runtime.handle())?),
+        None => None,
+    };
+    log::start(&config.log, export.as_ref());
+    if let Some(tracing) = &config.tracing {
+        tracing::info!(endpoint = tracing.endpoint, "exporting spans");
+        for outbox in &mut outboxes {
+            outbox.settings.trace = Some(posthaste_relay::opentelemetry);
+        }
+    }
+    let ended = runtime.block_on(serve_all(config, outboxes));
+    // While the runtime still runs: the last spans leave through it.
+    if let Some(export) = export {
+        export.end();
+    }
+    ended
 }
 
 async fn serve_all(config: Config, wanted: Vec<Outbox>) -> Result<(), Failure> {
@@ -55,6 +72,8 @@ async fn serve_all(config: Config, wanted: Vec<Outbox>) -> Result<(), Failure> {
     let sinks = Arc::new(config.sinks);
     let served = Served::all(&wanted);
     let server = admin::Server::start(&config.admin, served.clone(), Recorder::install()?).await?;
+    let supervisor = Supervisor::from_environment();
+    supervisor.ready(wanted.len());
     let mut outboxes = JoinSet::new();
     for (outbox, served) in wanted.into_iter().zip(served) {
         let mut stopped = stopped.clone();
@@ -67,12 +86,14 @@ async fn serve_all(config: Config, wanted: Vec<Outbox>) -> Result<(), Failure> {
     loop {
         let ended = tokio::select! {
             ended = outboxes.join_next() => ended,
+            () = supervisor.keep_alive() => continue,
             asked = signals.asked_to_stop() => {
                 if *stop.borrow() {
                     tracing::warn!("stopping at once: what is under way is delivered again later");
                     std::process::exit(IMPATIENT);
                 }
                 tracing::info!(signal = asked, "stopping: finishing what is under way; once more to stop at once");
+                supervisor.stopping();
                 server.iter().for_each(admin::Server::stops);
                 let _ = stop.send(true);
                 continue;

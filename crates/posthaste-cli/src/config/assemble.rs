@@ -11,12 +11,13 @@ use super::problem::{Place, Problem, Source};
 use super::sinks::SinkType;
 use super::values::{Group, Values};
 use super::{Config, Database, Destination, Log, Outbox, Problems, Route};
-use super::{admin, check};
+use super::{admin, check, trace};
 
 /// `None` if something is missing or refused, which was noted.
 pub(crate) fn assemble(values: &mut Values, source: &Source) -> Option<Config> {
     let log = log(values);
     let admin = admin::read(values);
+    let tracing = trace::read(values);
     let sinks = sinks(values);
     let shared = values
         .table("database")
@@ -46,6 +47,7 @@ pub(crate) fn assemble(values: &mut Values, source: &Source) -> Option<Config> {
     Some(Config {
         log: log?,
         admin: admin?,
+        tracing: tracing?,
         outboxes: outboxes.into_iter().collect::<Option<_>>()?,
         sinks: sinks
             .into_iter()

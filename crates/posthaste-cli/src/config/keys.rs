@@ -5,6 +5,7 @@ use super::admin;
 use super::kind::Kind;
 use super::profile::PROFILES;
 use super::sinks::{SINKS, SinkType};
+use super::trace;
 
 /// One key.
 #[derive(Debug)]
@@ -84,6 +85,12 @@ pub(crate) const SECTIONS: &[Section] = &[
         shape: Shape::Once,
         doc: "From where on `/healthz` and `status` call an outbox ill.",
         keys: admin::HEALTH,
+    },
+    Section {
+        path: "tracing",
+        shape: Shape::Once,
+        doc: "Spans of claims, dispatches and settlements, for an OpenTelemetry collector. See docs/tracing.md.",
+        keys: trace::TRACING,
     },
     Section {
         path: "database",

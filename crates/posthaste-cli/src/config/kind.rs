@@ -22,6 +22,8 @@ pub(crate) enum Kind {
         max: u64,
     },
     Boolean,
+    /// A number from 0 to 1.
+    Ratio,
     Duration,
     /// Bytes.
     Size,
@@ -49,6 +51,7 @@ pub(crate) enum Value {
     Texts(Vec<String>),
     Integer(u64),
     Boolean(bool),
+    Ratio(f64),
     Duration(Duration),
 }
 
@@ -79,6 +82,7 @@ impl Kind {
             }
             Self::Integer { min, max } => format!("an integer from {min} to {max}"),
             Self::Boolean => "true or false".to_owned(),
+            Self::Ratio => "a number from 0 to 1".to_owned(),
             Self::Duration => "a duration, such as \"500ms\", \"1s\" or \"1h30m\"".to_owned(),
             Self::Size => "a size, such as \"16MiB\" or a number of bytes".to_owned(),
             Self::Word(words) => format!("one of {}", one_of(words)),
@@ -107,6 +111,8 @@ impl Kind {
         match (self, value) {
             (Self::Boolean, DeValue::Boolean(value)) => Ok(Value::Boolean(*value)),
             (Self::Integer { .. } | Self::Size, DeValue::Integer(number)) => self.integer(number),
+            (Self::Ratio, DeValue::Integer(number)) => self.parse(number.as_str()),
+            (Self::Ratio, DeValue::Float(number)) => self.parse(number.as_str()),
             (Self::Texts | Self::Tokens, DeValue::Array(items)) => {
                 let texts = items
                     .iter()
@@ -118,7 +124,7 @@ impl Kind {
                 }
             }
             (
-                Self::Boolean | Self::Integer { .. } | Self::Texts | Self::Tokens,
+                Self::Boolean | Self::Integer { .. } | Self::Ratio | Self::Texts | Self::Tokens,
                 DeValue::String(text),
             ) => {
                 let mut refusal = self.expected("a string");
@@ -159,6 +165,13 @@ impl Kind {
                 _ => Err(Refusal::new(
                     format!("{text:?} is neither true nor false"),
                     "write true or false",
+                )),
+            },
+            Self::Ratio => match text.parse::<f64>() {
+                Ok(number) if (0.0..=1.0).contains(&number) => Ok(Value::Ratio(number)),
+                _ => Err(Refusal::new(
+                    format!("{text} is not a number from 0 to 1"),
+                    "write 1 for all, or such as 0.1 for one in ten",
                 )),
             },
             Self::Duration => parse_duration(text).map(Value::Duration).map_err(|why| {
@@ -266,6 +279,7 @@ impl Kind {
             (_, Value::Texts(texts)) => texts.join(","),
             (_, Value::Integer(number)) => number.to_string(),
             (_, Value::Boolean(value)) => value.to_string(),
+            (_, Value::Ratio(number)) => number.to_string(),
             (_, Value::Duration(duration)) => show_duration(*duration),
         }
     }
@@ -274,7 +288,7 @@ impl Kind {
     pub(crate) fn toml(self, value: &Value) -> String {
         match value {
             Value::Integer(_) if self != Self::Size => self.show(value),
-            Value::Boolean(_) => self.show(value),
+            Value::Boolean(_) | Value::Ratio(_) => self.show(value),
             Value::Texts(lines) if self == Self::Tokens => format!("{:?}", named(lines)),
             Value::Texts(texts) => format!("{texts:?}"),
             _ => format!("{:?}", self.show(value)),

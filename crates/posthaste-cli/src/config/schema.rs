@@ -89,6 +89,7 @@ fn property(key: &Key) -> Json {
         Kind::Texts | Kind::Tokens => json!({ "type": "array", "items": { "type": "string" } }),
         Kind::Integer { min, max } => json!({ "type": "integer", "minimum": min, "maximum": max }),
         Kind::Boolean => json!({ "type": "boolean" }),
+        Kind::Ratio => json!({ "type": "number", "minimum": 0, "maximum": 1 }),
         Kind::Duration => json!({
             "type": "string",
             "pattern": "^(?=.)([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?$",
@@ -118,6 +119,7 @@ fn as_json(key: &Key, text: &str) -> Json {
     match key.kind.parse(text).expect("tested for every key") {
         Value::Integer(number) if key.kind != Kind::Size => Json::from(number),
         Value::Boolean(value) => Json::from(value),
+        Value::Ratio(number) => Json::from(number),
         Value::Texts(texts) => Json::from(texts),
         value => Json::from(key.kind.show(&value)),
     }

@@ -21,6 +21,8 @@ pub(crate) struct Values {
     pub(crate) types: BTreeMap<String, &'static SinkType>,
     /// What files are relative to.
     pub(crate) folder: PathBuf,
+    /// Variables with a meaning to every program, such as `OTEL_SERVICE_NAME`.
+    pub(crate) standard: BTreeMap<String, String>,
     pub(crate) problems: Vec<Problem>,
 }
 
@@ -282,6 +284,13 @@ impl Group<'_> {
     pub(crate) fn boolean(&mut self, name: &str) -> Option<bool> {
         match self.value(name)? {
             Value::Boolean(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn ratio(&mut self, name: &str) -> Option<f64> {
+        match self.value(name)? {
+            Value::Ratio(number) => Some(number),
             _ => None,
         }
     }

@@ -16,4 +16,6 @@ mod refuse;
 mod run;
 mod sink;
 mod stop;
+mod supervisor;
 mod switch;
+mod trace;

@@ -92,7 +92,8 @@ impl Place {
     /// The program in this folder, without what the environment of the tests may hold.
     pub(crate) fn posthaste(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_posthaste"));
-        for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("POSTHASTE_")) {
+        let ours = |name: &str| name.starts_with("POSTHASTE_") || name.starts_with("OTEL_");
+        for (name, _) in std::env::vars().filter(|(name, _)| ours(name)) {
             command.env_remove(name);
         }
         command

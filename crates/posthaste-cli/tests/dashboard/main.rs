@@ -60,6 +60,45 @@ fn an_operator_finds_why_events_are_dead_and_redelivers_them() {
 }
 
 #[test]
+fn an_operator_leafs_through_events_reads_bytes_and_gives_a_redelivery_up() {
+    let scene = Scene::sqlite();
+    let endpoint = Endpoint::refusing();
+    scene.configure(TOKENS, "", &hook(&endpoint));
+    scene.enqueue("shop.order.placed.v1", r#"{"order": 4711}"#, 120);
+    let mut enqueue = scene
+        .command(&[
+            "enqueue",
+            "shop.photo.taken.v1",
+            "-",
+            "--content-type",
+            "image/png",
+        ])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = enqueue.stdin.take().unwrap();
+    input
+        .write_all(b"\x89PNG\r\n\x1a\n\x00\xff\xfe\x80\xc3(<b>")
+        .unwrap();
+    drop(input);
+    assert!(enqueue.wait().unwrap().success());
+    let daemon = scene.run();
+    daemon.has(121, "dead");
+    // Something to leaf through in the audit log: they die again at once.
+    scene.posthaste(&[
+        "redeliver",
+        "--all",
+        "--limit",
+        "105",
+        "--yes",
+        "--why",
+        "the first of all",
+    ]);
+    daemon.has(121, "dead");
+    browse(include_str!("leaf.py"), &daemon, &[&scene.tokens[2]]);
+}
+
+#[test]
 fn everybody_sees_and_may_do_what_their_role_allows() {
     let scene = Scene::sqlite();
     let endpoint = Endpoint::refusing();

@@ -119,7 +119,10 @@ fn listed(
             .position(|known| *known == id(event))
             .unwrap()
     };
-    run(place, &arguments).json().iter().map(number).collect()
+    let mut listed: Vec<usize> = run(place, &arguments).json().iter().map(number).collect();
+    // In which order they are is told by the snapshots.
+    listed.sort();
+    listed
 }
 
 // K6
@@ -216,7 +219,7 @@ async fn a_long_list_is_cut_and_says_so(place: impl Place) {
     Shop::open(&place).await;
     let cut = run(&place, &["list", "--limit", "2"]);
     assert_eq!(cut.out.lines().count(), 3);
-    assert_eq!(cut.err, "… and 3 more: --limit 0 shows all\n");
+    assert_eq!(cut.err, "… and more: --limit 0 shows all\n");
     let whole = run(&place, &["list", "--limit", "0"]);
     assert_eq!((whole.out.lines().count(), whole.err.as_str()), (6, ""));
     let exact = run(&place, &["list", "--limit", "5"]);

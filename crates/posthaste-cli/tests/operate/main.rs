@@ -4,6 +4,7 @@
 mod act;
 mod ends;
 mod follow;
+mod job;
 mod look;
 #[path = "../pty/mod.rs"]
 mod pty;

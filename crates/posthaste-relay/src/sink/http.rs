@@ -132,6 +132,10 @@ impl Http {
 
 #[async_trait]
 impl Sink for Http {
+    fn system(&self) -> &'static str {
+        "http"
+    }
+
     async fn deliver(&self, event: Arc<Event>) -> Outcome {
         let sealed = match self.envelope.seal(&event) {
             Ok(sealed) => sealed,

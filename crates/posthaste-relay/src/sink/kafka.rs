@@ -236,6 +236,10 @@ impl Kafka {
 
 #[async_trait]
 impl Sink for Kafka {
+    fn system(&self) -> &'static str {
+        "kafka"
+    }
+
     async fn deliver(&self, event: Arc<Event>) -> Outcome {
         let sealed = match self.envelope.seal(&event) {
             Ok(sealed) => sealed,

@@ -91,6 +91,10 @@ impl Nats {
 
 #[async_trait]
 impl Sink for Nats {
+    fn system(&self) -> &'static str {
+        "nats"
+    }
+
     async fn deliver(&self, event: Arc<Event>) -> Outcome {
         let sealed = match self.envelope.seal(&event) {
             Ok(sealed) => sealed,

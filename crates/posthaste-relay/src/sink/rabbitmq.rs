@@ -88,6 +88,10 @@ impl RabbitMq {
 
 #[async_trait]
 impl Sink for RabbitMq {
+    fn system(&self) -> &'static str {
+        "rabbitmq"
+    }
+
     async fn deliver(&self, event: Arc<Event>) -> Outcome {
         let message = match self.post.writer.message(&event) {
             Ok(message) => message,

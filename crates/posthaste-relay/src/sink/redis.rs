@@ -90,6 +90,10 @@ impl Redis {
 
 #[async_trait]
 impl Sink for Redis {
+    fn system(&self) -> &'static str {
+        "redis"
+    }
+
     async fn deliver(&self, event: Arc<Event>) -> Outcome {
         let sealed = match self.envelope.seal(&event) {
             Ok(sealed) => sealed,

@@ -136,6 +136,10 @@ impl<'e> Line<'e> {
 
 #[async_trait]
 impl Sink for JsonLines {
+    fn system(&self) -> &'static str {
+        "stdout"
+    }
+
     async fn deliver(&self, event: Arc<Event>) -> Outcome {
         let mut line = match serde_json::to_vec(&Line::of(&event)) {
             Ok(line) => line,

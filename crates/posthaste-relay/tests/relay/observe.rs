@@ -139,7 +139,8 @@ async fn told(tenant: Uuid, mask: bool) -> Told {
     relay.stop().await;
     let table = fresh.table.to_string();
     let mut lines = LOG.lock().unwrap().clone();
-    lines.retain(|line| line.get("table") == Some(&table));
+    let names = ["table", "posthaste.table"];
+    lines.retain(|line| names.iter().any(|name| line.get(*name) == Some(&table)));
     Told {
         lines,
         metrics,
@@ -269,13 +270,14 @@ async fn a_log_line_about_an_event_carries_what_is_needed_to_find_it() {
         told.lines.iter().filter(named).collect()
     };
     let fields = [
-        "table",
-        "topic",
-        "id",
-        "tenant",
-        "sequence",
-        "attempts",
-        "destination",
+        "messaging.destination.name",
+        "messaging.message.id",
+        "messaging.system",
+        "posthaste.table",
+        "posthaste.tenant",
+        "posthaste.sequence",
+        "posthaste.attempts",
+        "posthaste.destination",
     ];
     assert!(spans("dispatch").len() >= 5);
     for line in spans("dispatch") {
@@ -286,7 +288,12 @@ async fn a_log_line_about_an_event_carries_what_is_needed_to_find_it() {
     }
     for name in ["claim", "settle"] {
         let spans = spans(name);
-        assert!(!spans.is_empty() && spans.iter().all(|line| line.contains_key("table")));
+        assert!(
+            !spans.is_empty()
+                && spans
+                    .iter()
+                    .all(|line| line.contains_key("posthaste.table"))
+        );
     }
 }
 

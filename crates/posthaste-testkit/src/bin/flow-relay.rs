@@ -231,8 +231,13 @@ impl Store for Doomed {
         self.store.finished(after, limit).await
     }
 
-    async fn audit(&self, event: Option<Uuid>, limit: u32) -> Result<Vec<Audit>, StoreError> {
-        self.store.audit(event, limit).await
+    async fn audit_from(
+        &self,
+        event: Option<Uuid>,
+        from: Option<Mark>,
+        limit: u32,
+    ) -> Result<Vec<Audit>, StoreError> {
+        self.store.audit_from(event, from, limit).await
     }
 
     async fn redeliver(&self, ids: &[Uuid], act: &Act) -> Result<Vec<Uuid>, StoreError> {

@@ -5,7 +5,7 @@ use posthaste::{DeadReason, Status, Store};
 use uuid::Uuid;
 
 use super::{
-    TOPIC, all, claim_all, deliver, enqueue, ids, message, messages, record, reject, settle,
+    TOPIC, all, ann, claim_all, deliver, enqueue, ids, message, messages, record, reject, settle,
 };
 use crate::bed::Bed;
 
@@ -166,6 +166,30 @@ pub async fn leased_and_delivered_events_are_not_discarded(bed: impl Bed) {
 }
 
 // M15
+pub async fn the_audit_log_is_told_page_by_page(bed: impl Bed) {
+    let store = bed.relay().await;
+    let receipts = enqueue(&bed, &messages(7)).await;
+    let ids: Vec<_> = receipts.iter().map(|receipt| receipt.id).collect();
+    // Some at the same time, others later.
+    for some in [&ids[..4], &ids[4..6], &ids[6..]] {
+        store.discard(some, &ann()).await.unwrap();
+    }
+    let whole = store.audit(None, 100).await.unwrap();
+    assert_eq!(whole.len(), 7);
+    for size in [1, 2, 3, 7, 8] {
+        let (mut told, mut from) = (Vec::new(), None);
+        loop {
+            let page = store.audit_from(None, from, size).await.unwrap();
+            let Some(last) = Audit::last(&page, from) else {
+                break;
+            };
+            from = Some(last);
+            told.extend(page);
+        }
+        assert_eq!(told, whole, "in pages of {size}");
+    }
+}
+
 pub async fn the_audit_log_of_one_event_is_told_latest_first(bed: impl Bed) {
     let store = bed.relay().await;
     let receipts = enqueue(&bed, &messages(2)).await;

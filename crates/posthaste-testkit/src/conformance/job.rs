@@ -1,7 +1,7 @@
 //! Jobs: redelivery of many events, at a rate, step by step.
 
 use posthaste::store::{Claim, Filter, Job, JobState, Redelivery, Verdict};
-use posthaste::{Event, Status, Store, header};
+use posthaste::{DeadReason, Event, Status, Store, header};
 use uuid::Uuid;
 
 use super::{HOUR, ann, claim_all, enqueue, messages, record, reject, settle};
@@ -126,6 +126,31 @@ pub async fn what_died_after_a_job_began_is_none_of_its_own(bed: impl Bed) {
     }
     dead(&bed, &store, 1).await;
     assert_eq!(advance(&store, job, 10).await, Some((JobState::Done, 2)));
+}
+
+// M15
+pub async fn what_was_discarded_is_a_jobs_only_if_it_is_named(bed: impl Bed) {
+    let store = bed.relay().await;
+    let events = dead(&bed, &store, 4).await;
+    let given_up: Vec<Uuid> = events[..3].iter().map(|event| event.id).collect();
+    store.discard(&given_up, &ann()).await.unwrap();
+    let finish = async |filter: Filter| {
+        let job = start(&store, &Redelivery { filter, rate: None }).await;
+        while let Some((JobState::Running, _)) = advance(&store, job.id, 2).await {}
+        let done = store.job(job.id).await.unwrap().unwrap();
+        (done.total, done.redelivered)
+    };
+    assert_eq!(finish(Filter::default()).await, (1, 1));
+    let named = Filter {
+        ids: given_up[..1].to_vec(),
+        ..Filter::default()
+    };
+    assert_eq!(finish(named).await, (1, 1));
+    let by_reason = Filter {
+        reason: Some(DeadReason::Discarded),
+        ..Filter::default()
+    };
+    assert_eq!(finish(by_reason).await, (2, 2));
 }
 
 // M15

@@ -16,13 +16,7 @@ const REQUIREMENTS: &str = include_str!("../../python/requirements.txt");
 ///
 /// The clients are installed once, in the user's cache, from PyPI.
 pub fn python(script: &str, arguments: &[&str]) -> Result<Vec<u8>> {
-    static INTERPRETER: LazyLock<Result<PathBuf>> = LazyLock::new(interpreter);
-    let interpreter = INTERPRETER
-        .as_ref()
-        .map_err(|error| Error::new(error.to_string()))?;
-    let output = Command::new(interpreter)
-        .args(["-c", script])
-        .args(arguments)
+    let output = command(script, arguments)?
         .stdin(Stdio::null())
         .output()
         .map_err(Error::doing("running Python"))?;
@@ -33,6 +27,17 @@ pub fn python(script: &str, arguments: &[&str]) -> Result<Vec<u8>> {
             String::from_utf8_lossy(&output.stderr)
         ))),
     }
+}
+
+/// The command that does so.
+pub(super) fn command(script: &str, arguments: &[&str]) -> Result<Command> {
+    static INTERPRETER: LazyLock<Result<PathBuf>> = LazyLock::new(interpreter);
+    let interpreter = INTERPRETER
+        .as_ref()
+        .map_err(|error| Error::new(error.to_string()))?;
+    let mut command = Command::new(interpreter);
+    command.args(["-c", script]).args(arguments);
+    Ok(command)
 }
 
 /// The Python of a virtual environment, which is made when it is missing. Another set of clients

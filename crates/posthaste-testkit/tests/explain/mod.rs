@@ -30,9 +30,13 @@ impl<'f> Session<'f> {
     /// Runs a statement with these parameters, and undoes what it did.
     pub(crate) async fn explain(&self, sql: &str, parameters: &str) -> Plan {
         let sql = self.fresh.sql(sql);
+        let parameters = match parameters {
+            "" => String::new(),
+            some => format!("({some})"),
+        };
         let text = format!(
             "deallocate all; prepare statement as {sql}; begin;
-             explain (analyze, buffers, format json) execute statement ({parameters}); rollback;"
+             explain (analyze, buffers, format json) execute statement {parameters}; rollback;"
         );
         let answer = self.client.simple_query(&text).await.expect("a plan");
         let rows: String = answer

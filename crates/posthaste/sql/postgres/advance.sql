@@ -61,6 +61,8 @@ with job as materialized (
     and ($14::text is null or aggregate_id = $14)
     and ($15::float8 is null or coalesce(delivered_at, dead_at) < now() - make_interval(secs => $15))
     and ($16::text is null or (dead_at is not null and coalesce(fingerprint, '') = $16))
+    -- What an operator gave up stays so, unless it is named.
+    and ($6 is not null or $11 is not null or dead_reason is distinct from 'discarded')
   order by found_at, found_sequence
   limit (select allowed from job)
 ), revived as (

@@ -3,7 +3,8 @@
 -- ?7 enqueued since, ?8 text in the last error, ?9 reason of death, ?10 event type, ?11 aggregate type,
 -- ?12 aggregate id, ?13 ended before, ?14 kind of error,
 -- ?15 statuses, ?16 and ?17 the job's place, ?18 when it began, ?19 how many events of each status to look at,
--- ?20 limit. Events that ended since it began are none of its own.
+-- ?20 limit, ?21 whether what an operator gave up is meant, too. Events that ended since it began are none of
+-- its own.
 with arms as (
   select * from (
     select sequence as place, dead_at as place_at from {outbox} indexed by {name:dead}
@@ -39,5 +40,6 @@ where (?1 is null or namespace = ?1)
   and (?12 is null or aggregate_id = ?12)
   and (?13 is null or coalesce(delivered_at, dead_at) < ?13)
   and (?14 is null or (dead_at is not null and coalesce(fingerprint, '') = ?14))
+  and (?21 or dead_reason is not 'discarded')
 order by place_at, place
 limit ?20

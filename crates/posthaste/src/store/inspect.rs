@@ -206,6 +206,19 @@ pub struct Audit {
     pub why: String,
 }
 
+impl Audit {
+    /// Where a page that began at `from` ended. Entries have no numbers: it is the time of the last one,
+    /// and how many of that very time were told.
+    pub fn last(page: &[Self], from: Option<Mark>) -> Option<Mark> {
+        let at = page.last()?.at;
+        let mut told = page.iter().filter(|entry| entry.at == at).count() as i64;
+        if let Some(from) = from.filter(|from| from.at == at) {
+            told += from.sequence;
+        }
+        Some(Mark { at, sequence: told })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

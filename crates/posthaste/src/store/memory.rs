@@ -410,10 +410,19 @@ impl Store for Memory {
         Ok(finished)
     }
 
-    async fn audit(&self, event: Option<Uuid>, limit: u32) -> Result<Vec<Audit>, StoreError> {
+    async fn audit_from(
+        &self,
+        event: Option<Uuid>,
+        from: Option<Mark>,
+        limit: u32,
+    ) -> Result<Vec<Audit>, StoreError> {
         let contents = self.contents();
-        let wanted = |entry: &&Audit| event.is_none_or(|id| entry.event_id == id);
-        let latest_first = contents.audit.iter().rev().filter(wanted);
+        let wanted = |entry: &&Audit| {
+            event.is_none_or(|id| entry.event_id == id)
+                && from.is_none_or(|mark| entry.at <= mark.at)
+        };
+        let told = from.map_or(0, |mark| usize::try_from(mark.sequence).unwrap_or(0));
+        let latest_first = contents.audit.iter().rev().filter(wanted).skip(told);
         Ok(latest_first.take(limit as usize).cloned().collect())
     }
 

@@ -258,8 +258,13 @@ impl Store for Postgres {
         self.ended(after, limit).await
     }
 
-    async fn audit(&self, event: Option<Uuid>, limit: u32) -> Result<Vec<Audit>, StoreError> {
-        self.acts(event, limit).await
+    async fn audit_from(
+        &self,
+        event: Option<Uuid>,
+        from: Option<Mark>,
+        limit: u32,
+    ) -> Result<Vec<Audit>, StoreError> {
+        self.acts(event, from, limit).await
     }
 
     async fn redeliver(&self, ids: &[Uuid], act: &Act) -> Result<Vec<Uuid>, StoreError> {

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::{Filter, StoreError};
-use crate::event::{DeadReason, Status};
+use crate::event::{DeadReason, Record, Status};
 use crate::pattern::Pattern;
 
 /// What a job is to redeliver.
@@ -147,6 +147,27 @@ pub(super) fn savings(rate: u32) -> f64 {
 }
 
 impl Filter {
+    /// Whether what an operator gave up is meant: it is named, one by one or by its reason.
+    pub fn names_discarded(&self) -> bool {
+        !self.ids.is_empty() || self.reason.is_some()
+    }
+
+    /// Whether an event that matches is to be redelivered. What an operator gave up stays so, unless it
+    /// is named.
+    pub fn redelivers(&self, record: &Record) -> bool {
+        self.names_discarded() || record.dead_reason != Some(DeadReason::Discarded)
+    }
+
+    /// Of those that match, the ones that stay given up. `None`: there are none.
+    pub fn left_out(&self) -> Option<Self> {
+        let may_be_dead = self.status.is_empty() || self.status.contains(&Status::Dead);
+        (may_be_dead && !self.names_discarded()).then(|| Self {
+            reason: Some(DeadReason::Discarded),
+            status: vec![Status::Dead],
+            ..self.clone()
+        })
+    }
+
     /// The same filter, if its ages count from this long ago.
     #[cfg(feature = "postgres")]
     pub(super) fn as_of(&self, ago: Duration) -> Self {

@@ -382,8 +382,13 @@ impl Store for Sqlite {
             .await
     }
 
-    async fn audit(&self, event: Option<Uuid>, limit: u32) -> Result<Vec<Audit>, StoreError> {
-        self.read(move |outbox, link| outbox.acts(link, event, limit))
+    async fn audit_from(
+        &self,
+        event: Option<Uuid>,
+        from: Option<Mark>,
+        limit: u32,
+    ) -> Result<Vec<Audit>, StoreError> {
+        self.read(move |outbox, link| outbox.acts(link, event, from, limit))
             .await
     }
 

@@ -119,8 +119,12 @@ pub(in super::super) async fn preview(
     let named = which.ids.len() as u64;
     let filter = which.filter()?;
     let store = served.store()?;
-    let found = ask(store.count(&filter)).await?;
-    let page = ask(store.browse(&filter, Order::OldestFirst, None, SAMPLE)).await?;
+    let mut found = ask(store.count(&filter)).await?;
+    if let Some(left_out) = filter.left_out() {
+        found = found.saturating_sub(ask(store.count(&left_out)).await?);
+    }
+    let mut page = ask(store.browse(&filter, Order::OldestFirst, None, SAMPLE)).await?;
+    page.records.retain(|record| filter.redelivers(record));
     let mut destinations = BTreeMap::new();
     for record in &page.records {
         let destination = served.destination_of(record).unwrap_or("nowhere");

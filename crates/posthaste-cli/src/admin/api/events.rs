@@ -188,7 +188,13 @@ pub(in super::super) async fn audit(
         Some(Ok(id)) => Some(id),
         Some(Err(_)) => return Err(Fault::new("admin.query", "event is no uuid")),
     };
-    let entries = ask(served.store()?.audit(event, limit)).await?;
+    let from = params.take("cursor").map(|text| select::mark(&text));
+    let from = from.transpose()?;
+    let entries = ask(served.store()?.audit_from(event, from, limit)).await?;
+    let is_full = entries.len() >= limit as usize;
+    let next = Audit::last(&entries, from).filter(|_| is_full);
     let entries: Vec<AuditJson> = entries.into_iter().map(AuditJson::of).collect();
-    Ok(Answer(json!({ "entries": entries })))
+    Ok(Answer(
+        json!({ "entries": entries, "next": next.map(select::cursor) }),
+    ))
 }

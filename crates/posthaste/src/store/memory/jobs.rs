@@ -49,6 +49,7 @@ impl Contents {
     ) -> Result<Job, StoreError> {
         let filter = redelivery.meant()?;
         let meant = self.rows.iter().filter(|row| row.is_meant(&filter, now));
+        let meant = meant.filter(|row| filter.redelivers(&row.record()));
         let id = Uuid::new_v4();
         let job = Job {
             id,
@@ -112,7 +113,8 @@ impl Contents {
             .rows
             .iter()
             .filter(|row| row.is_meant(&job.filter, job.created_at))
-            .map(Stored::record);
+            .map(Stored::record)
+            .filter(|record| job.filter.redelivers(record));
         let ended = meant.filter_map(|record| Some((record.mark()?, record)));
         let mut next: Vec<(Mark, Record)> = ended
             .filter(|(mark, _)| *mark > cursor && mark.at <= job.created_at)

@@ -66,7 +66,11 @@ impl Postgres {
     ) -> Result<Job, StoreError> {
         let filter = redelivery.meant()?;
         let id = Uuid::new_v4();
-        let total = i64::try_from(self.number(&filter).await?).unwrap_or(i64::MAX);
+        let mut total = self.number(&filter).await?;
+        if let Some(left_out) = filter.left_out() {
+            total = total.saturating_sub(self.number(&left_out).await?);
+        }
+        let total = i64::try_from(total).unwrap_or(i64::MAX);
         let rate = redelivery
             .rate
             .map(|rate| i32::try_from(rate).unwrap_or(i32::MAX));

@@ -99,9 +99,12 @@ impl Postgres {
     pub(super) async fn acts(
         &self,
         event: Option<Uuid>,
+        from: Option<Mark>,
         limit: u32,
     ) -> Result<Vec<Audit>, StoreError> {
-        let params: [&(dyn ToSql + Sync); 2] = [&event, &i64::from(limit)];
+        let at = from.map(|mark| Timestamp::of(mark.at));
+        let told = from.map_or(0, |mark| mark.sequence.max(0));
+        let params: [&(dyn ToSql + Sync); 4] = [&event, &i64::from(limit), &at, &told];
         let rows = self.ops.query("audit", &self.sql.audit, &params).await?;
         Ok(rows.iter().map(decode::audit).collect())
     }

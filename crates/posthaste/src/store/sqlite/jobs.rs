@@ -91,7 +91,11 @@ impl Outbox {
     ) -> Result<Job, StoreError> {
         let filter = redelivery.meant()?;
         let id = Uuid::new_v4();
-        let total = i64::try_from(self.number(link, &filter)?).unwrap_or(i64::MAX);
+        let mut total = self.number(link, &filter)?;
+        if let Some(left_out) = filter.left_out() {
+            total = total.saturating_sub(self.number(link, &left_out)?);
+        }
+        let total = i64::try_from(total).unwrap_or(i64::MAX);
         let saved = redelivery.rate.map_or(0.0, savings);
         link.write(|connection| {
             let now = decode::now();
@@ -192,12 +196,13 @@ impl Outbox {
         let began = decode::micros(job.created_at);
         let statuses = statuses(&job.filter);
         let mut values = conditions(&job.filter, began);
-        let place: [Value; 5] = [
+        let place: [Value; 6] = [
             cursor.0.into(),
             cursor.1.into(),
             began.into(),
             i64::from(look).into(),
             i64::from(allowed).into(),
+            job.filter.names_discarded().into(),
         ];
         values.push(statuses.clone());
         values.extend(place);

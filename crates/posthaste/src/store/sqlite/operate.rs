@@ -117,9 +117,12 @@ impl Outbox {
         &self,
         link: &mut Link,
         event: Option<Uuid>,
+        from: Option<Mark>,
         limit: u32,
     ) -> Result<Vec<Audit>, StoreError> {
-        let values = params![event.map(|id| id.to_string()), limit];
+        let at = from.map(|mark| decode::micros(mark.at));
+        let told = from.map_or(0, |mark| mark.sequence.max(0));
+        let values = params![event.map(|id| id.to_string()), limit, at, told];
         link.read(|connection| rows(connection, &self.sql.audit, values, decode::audit))
     }
 
