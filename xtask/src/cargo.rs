@@ -68,9 +68,9 @@ fn code(status: ExitStatus) -> u8 {
         .unwrap_or(1)
 }
 
-/// From the environment that `cargo run` gives: a target directory shared by several worktrees may
+/// The root of the workspace. From the environment that `cargo run` gives: a target directory shared by several worktrees may
 /// run the xtask that was built in another one.
-fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     let xtask = env::var_os("CARGO_MANIFEST_DIR")
         .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
     xtask.parent().map(Path::to_owned).unwrap_or(xtask)

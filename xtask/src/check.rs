@@ -1,7 +1,7 @@
 //! `cargo xtask check`: exactly what CI runs, step by step; the first step that fails stops it.
 
 use crate::cargo::{cargo, require_component, run};
-use crate::{Failure, Result, features, servers, usage};
+use crate::{Failure, Result, features, seeds, servers, usage};
 use std::time::{Duration, Instant};
 
 /// Runs every step in order; `--fast` leaves out the tests.
@@ -13,6 +13,7 @@ pub(crate) fn check(arguments: &[String]) -> Result {
     };
     let start = Instant::now();
     step("format", format)?;
+    step("requirements", seeds::check)?;
     step("clippy", clippy)?;
     step("each feature alone", features::check_each_alone)?;
     if !fast {

@@ -1,5 +1,6 @@
 //! Each feature alone: a library must build, without warnings, with none of its features and with
-//! any single one, because that is how applications use it.
+//! any single one, because that is how applications use it. One that has no features was checked with
+//! the workspace.
 
 use crate::cargo::{cargo, run};
 use crate::{Failure, Result};
@@ -61,6 +62,7 @@ fn read_libraries(metadata: &Value) -> Vec<Library> {
                     .collect(),
             })
         })
+        .filter(|library| !library.features.is_empty())
         .collect()
 }
 
@@ -80,7 +82,8 @@ mod tests {
     #[test]
     fn libraries_are_found_with_every_feature_but_default() {
         let metadata = json!({ "packages": [
-            { "name": "tool", "features": {}, "targets": [{ "kind": ["bin"] }] },
+            { "name": "tool", "features": { "one": [] }, "targets": [{ "kind": ["bin"] }] },
+            { "name": "plain", "features": {}, "targets": [{ "kind": ["lib"] }] },
             {
                 "name": "library",
                 "features": { "default": ["one"], "one": [], "two": ["dep:two"] },

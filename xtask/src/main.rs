@@ -5,7 +5,9 @@
 
 mod cargo;
 mod check;
+mod example;
 mod features;
+mod seeds;
 mod servers;
 
 use std::process::ExitCode;
@@ -13,9 +15,11 @@ use std::process::ExitCode;
 const HELP: &str = "\
 cargo xtask <command>
 
+  example [name [arguments]]       run an example system on servers of its own; without a name, list them
   quickstart                       run the example `quickstart` on a PostgreSQL started for it
   test [arguments of cargo test]   run the tests on real servers, started for the run
   check [--fast]                   all that CI checks; --fast leaves out the tests
+  seeds [--check]                  write docs/seeds.md: what is asked for, and which tests prove it
   bench [--quick] [scenario …]     run the benchmarks on a PostgreSQL started for the run
   postgres                         start a PostgreSQL to work with, until Ctrl-C
   help                             this text
@@ -60,6 +64,8 @@ fn main() -> ExitCode {
         "check" => check::check(rest),
         "bench" => servers::bench(rest),
         "postgres" => servers::postgres(),
+        "example" => example::example(rest),
+        "seeds" => seeds::seeds(rest),
         "quickstart" => servers::quickstart(),
         "help" | "--help" | "-h" => {
             print!("{HELP}");

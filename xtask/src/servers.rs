@@ -79,7 +79,8 @@ fn given_or_started(variable: &str) -> Result<(Option<Postgres>, String)> {
     }
 }
 
-fn start_postgres() -> Result<Postgres> {
+/// A private server that lives as long as the value.
+pub(crate) fn start_postgres() -> Result<Postgres> {
     Postgres::start(Options::new()).map_err(Failure::new)
 }
 

@@ -6,13 +6,16 @@
 //! A further server is one file beside `postgres.rs`: it finds its program (or installs it with
 //! `debian::install`), and describes how to start it inside a `Private`, which brings the
 //! directory, the unprivileged account, the log, the signals and the clean-up. Linux only.
-//! [`python`] runs other people's clients, to read back what was sent. [`Proxy`] is a network that can break.
+//! [`python`] runs other people's clients, to read back what was sent; [`Language`] builds programs that
+//! enqueue without Rust. [`Proxy`] is a network that can break.
 
 mod account;
+mod cache;
 mod chromium;
 mod debian;
 mod kafka;
 mod kafka_programs;
+mod maven;
 mod nats;
 mod otlp;
 mod port;
@@ -26,6 +29,7 @@ mod python;
 mod rabbitmq;
 mod redis;
 mod systemd;
+mod toolchain;
 mod watchdog;
 
 pub use chromium::chromium;
@@ -39,6 +43,7 @@ pub use python::python;
 pub use rabbitmq::{RabbitMq, Tls as RabbitMqTls};
 pub use redis::Redis;
 pub use systemd::systemd_analyze;
+pub use toolchain::{Language, Program};
 
 use std::fmt;
 use std::path::PathBuf;

@@ -1,9 +1,6 @@
 //! Other people's clients, in Python: what a sink has sent is read back by code that is not ours.
 
-use super::{Error, Result, debian};
-use std::env;
-use std::fs;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use super::{Error, Result, cache, debian};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -31,7 +28,7 @@ pub fn python(script: &str, arguments: &[&str]) -> Result<Vec<u8>> {
 
 /// The command that does so.
 pub(super) fn command(script: &str, arguments: &[&str]) -> Result<Command> {
-    static INTERPRETER: LazyLock<Result<PathBuf>> = LazyLock::new(interpreter);
+    static INTERPRETER: LazyLock<Result<PathBuf>> = LazyLock::new(|| interpreter(REQUIREMENTS));
     let interpreter = INTERPRETER
         .as_ref()
         .map_err(|error| Error::new(error.to_string()))?;
@@ -40,31 +37,14 @@ pub(super) fn command(script: &str, arguments: &[&str]) -> Result<Command> {
     Ok(command)
 }
 
-/// The Python of a virtual environment, which is made when it is missing. Another set of clients
-/// has another environment, so that several checkouts get on with each other.
-fn interpreter() -> Result<PathBuf> {
-    let mut hasher = DefaultHasher::new();
-    REQUIREMENTS.hash(&mut hasher);
-    let cache = cache()?;
-    let home = cache.join(format!("python-{:016x}", hasher.finish()));
-    let (interpreter, complete) = (home.join("bin/python"), home.join("complete"));
-    if complete.exists() {
-        return Ok(interpreter);
-    }
-    fs::create_dir_all(&cache).map_err(Error::doing(format!("making {}", cache.display())))?;
-    let lock = fs::File::create(cache.join("python.lock"))
-        .and_then(|file| file.lock().map(|()| file))
-        .map_err(Error::doing("waiting for another installation"))?;
-    if !complete.exists() {
-        install(&home)?;
-        fs::File::create(complete).map_err(Error::doing("ending the installation"))?;
-    }
-    drop(lock);
-    Ok(interpreter)
+/// The Python of a virtual environment that has these packages, which is made when it is missing.
+pub(super) fn interpreter(requirements: &str) -> Result<PathBuf> {
+    let home = cache::once("python", requirements, |home| install(home, requirements))?;
+    Ok(home.join("bin/python"))
 }
 
-fn install(home: &Path) -> Result<()> {
-    eprintln!("installing the clients that tests use, from PyPI");
+fn install(home: &Path, requirements: &str) -> Result<()> {
+    eprintln!("installing packages for Python, from PyPI");
     if make_environment(home).is_err() {
         debian::install(&["python3", "python3-venv"])?;
         make_environment(home)?;
@@ -84,7 +64,7 @@ fn install(home: &Path) -> Result<()> {
         .map_err(Error::doing("running pip"))?;
     if let Some(mut input) = child.stdin.take() {
         input
-            .write_all(REQUIREMENTS.as_bytes())
+            .write_all(requirements.as_bytes())
             .map_err(Error::doing("telling pip what to install"))?;
     }
     finished("pip", child.wait())
@@ -102,15 +82,4 @@ fn finished(what: &str, status: std::io::Result<std::process::ExitStatus>) -> Re
         Ok(status) => Err(Error::new(format!("`{what}` failed: {status}"))),
         Err(error) => Err(Error::new(format!("`{what}` does not run: {error}"))),
     }
-}
-
-/// Where things that are fetched once are kept.
-pub(super) fn cache() -> Result<PathBuf> {
-    let given = env::var_os("XDG_CACHE_HOME").filter(|dir| !dir.is_empty());
-    let cache = given
-        .map(PathBuf::from)
-        .or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cache")));
-    cache
-        .map(|cache| cache.join("posthaste"))
-        .ok_or_else(|| Error::new("there is no place to keep things: set XDG_CACHE_HOME"))
 }

@@ -55,7 +55,7 @@ async fn claim(fresh: &Fresh) -> Vec<Event> {
 #[tokio::test]
 async fn the_examples_of_the_guide_work() {
     let fresh = Fresh::new().await;
-    let (for_postgres, _) = GUIDE.split_once("\n## SQLite\n").unwrap();
+    let (for_postgres, _) = GUIDE.split_once("\n## In your language\n").unwrap();
     let examples: Vec<&str> = for_postgres
         .split("```sql\n")
         .skip(1)

@@ -1,0 +1,171 @@
+//! `cargo xtask example`: runs one of the example systems on servers of its own.
+//!
+//! Knows what each system needs, and nothing of what it does: a system is a package of its name in
+//! `examples/`, and takes its addresses from the environment.
+
+use crate::cargo::{cargo, run};
+use crate::servers::start_postgres;
+use crate::{Failure, Result};
+use posthaste_testkit::server::{Kafka, Options, RabbitMq};
+use std::any::Any;
+use std::fmt::Write as _;
+
+/// What a system can be given, each in a variable of the environment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Need {
+    Postgres,
+    Kafka,
+    RabbitMq,
+}
+
+impl Need {
+    fn variable(self) -> &'static str {
+        match self {
+            Self::Postgres => "DATABASE_URL",
+            Self::Kafka => "KAFKA_BROKERS",
+            Self::RabbitMq => "AMQP_URL",
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Postgres => "PostgreSQL",
+            Self::Kafka => "Kafka",
+            Self::RabbitMq => "RabbitMQ",
+        }
+    }
+
+    /// Starts a server: its address, and what keeps it alive.
+    fn start(self) -> Result<(String, Box<dyn Any>)> {
+        match self {
+            Self::Postgres => {
+                let server = start_postgres()?;
+                Ok((server.url(), Box::new(server)))
+            }
+            Self::Kafka => {
+                let server = Kafka::start(Options::new()).map_err(Failure::new)?;
+                Ok((server.brokers(), Box::new(server)))
+            }
+            Self::RabbitMq => {
+                let server = RabbitMq::start(Options::new()).map_err(Failure::new)?;
+                Ok((server.url(), Box::new(server)))
+            }
+        }
+    }
+}
+
+/// A system that an example shows.
+pub(crate) struct System {
+    /// Of its package, and of its folder in `examples/`.
+    pub(crate) name: &'static str,
+    about: &'static str,
+    needs: &'static [Need],
+}
+
+/// The systems of the five documents, and the producers in other languages.
+pub(crate) static SYSTEMS: [System; 6] = [
+    System {
+        name: "mini-chat",
+        about: "a chat whose turns and usage events commit together",
+        needs: &[Need::Postgres],
+    },
+    System {
+        name: "org",
+        about: "modules with an outbox each, one active relay, an in-process bus",
+        needs: &[Need::Postgres],
+    },
+    System {
+        name: "order-service",
+        about: "orders and payments, delivered to Kafka",
+        needs: &[Need::Postgres, Need::Kafka],
+    },
+    System {
+        name: "logistics",
+        about: "orders of a haulier, many parallel workers, crashes",
+        needs: &[Need::Postgres],
+    },
+    System {
+        name: "farm",
+        about: "domain events of aggregates, delivered to RabbitMQ",
+        needs: &[Need::Postgres, Need::RabbitMq],
+    },
+    System {
+        name: "producers",
+        about: "Go, Java, Python, SQL and TypeScript on one outbox",
+        needs: &[Need::Postgres],
+    },
+];
+
+/// `cargo xtask example`: runs the system that the first argument names, with the others; lists all
+/// systems without one.
+pub(crate) fn example(arguments: &[String]) -> Result {
+    let Some((name, rest)) = arguments.split_first() else {
+        print!("{}", list());
+        return Ok(());
+    };
+    let system = find(name)?;
+    let package = ["--package", system.name];
+    // Built first: what does not compile needs no server.
+    run(cargo(["build"]).args(package))?;
+    let mut command = cargo(["run", "--quiet"]);
+    command.args(package).arg("--").args(rest);
+    let mut servers = Vec::new();
+    for need in system.needs {
+        let (address, server) = need.start()?;
+        command.env(need.variable(), address);
+        servers.push(server);
+    }
+    run(&mut command)
+}
+
+fn find(name: &str) -> Result<&'static System> {
+    let mut systems = SYSTEMS.iter();
+    systems
+        .find(|system| system.name == name)
+        .ok_or_else(|| Failure {
+            message: format!("there is no example `{name}`; there are\n\n{}", list()),
+            code: 2,
+        })
+}
+
+fn list() -> String {
+    let mut lines = String::new();
+    for system in &SYSTEMS {
+        let needs: Vec<&str> = system.needs.iter().map(|need| need.name()).collect();
+        let (name, about, needs) = (system.name, system.about, needs.join(", "));
+        // Writing to a text does not fail.
+        let _ = writeln!(lines, "  {name:<15} {about} ({needs})");
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{SYSTEMS, find, list};
+
+    #[test]
+    fn every_system_is_listed_with_what_it_needs() {
+        let list = list();
+        for system in &SYSTEMS {
+            assert!(list.contains(system.name), "{list}");
+        }
+        assert!(list.contains("Kafka (PostgreSQL, Kafka)"), "{list}");
+        assert_eq!(list.lines().count(), SYSTEMS.len());
+    }
+
+    #[test]
+    fn an_unknown_name_is_answered_with_the_known_ones() {
+        let Err(failure) = find("mini-cat") else {
+            panic!("there is no mini-cat");
+        };
+        assert_eq!(failure.code, 2);
+        assert!(failure.message.contains("mini-chat"), "{}", failure.message);
+    }
+
+    #[test]
+    fn every_system_is_a_different_one() {
+        let mut names: Vec<&str> = SYSTEMS.iter().map(|system| system.name).collect();
+        names.sort_unstable();
+        assert!(names.windows(2).all(|pair| pair[0] != pair[1]));
+    }
+}

@@ -1,0 +1,236 @@
+//! `cargo xtask seeds`: what the five documents ask for, and which tests prove it, as one page.
+//!
+//! `examples/*/requirements.toml` says what is asked for; a test proves a requirement by naming its id
+//! in the comment above it. Whether the test is any good, no program can say.
+
+mod page;
+mod proof;
+mod requirement;
+
+use crate::cargo::root;
+use crate::example::SYSTEMS;
+use crate::{Failure, Result, usage};
+use proof::{Proof, Proofs};
+use requirement::{Document, Requirement};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+const PAGE: &str = "docs/seeds.md";
+const ANEW: &str = "write it anew with `cargo xtask seeds`";
+
+/// Writes the page; with `--check`, only looks whether it is as it would be written.
+pub(crate) fn seeds(arguments: &[String]) -> Result {
+    match arguments {
+        [] => run(&root(), false),
+        [only] if only == "--check" => run(&root(), true),
+        _ => Err(usage("seeds knows only --check")),
+    }
+}
+
+/// The step of `cargo xtask check`.
+pub(crate) fn check() -> Result {
+    run(&root(), true)
+}
+
+fn run(root: &Path, check: bool) -> Result {
+    let documents = requirement::read_all(root)?;
+    if documents.is_empty() {
+        eprintln!("there is no examples/*/requirements.toml yet: nothing to prove");
+        return Ok(());
+    }
+    let proofs = proof::read_all(root)?;
+    let problems = problems(&documents, &proofs);
+    if !problems.is_empty() {
+        return Err(Failure::new(problems.join("\n")));
+    }
+    let text = page::render(&documents, &proofs);
+    let path = root.join(PAGE);
+    if check {
+        return match fs::read_to_string(&path).is_ok_and(|there| there == text) {
+            true => Ok(()),
+            false => Err(Failure::new(format!("{PAGE} is out of date: {ANEW}"))),
+        };
+    }
+    fs::write(&path, text)
+        .map_err(|error| Failure::new(format!("cannot write {PAGE}: {error}")))?;
+    let asked: usize = documents.iter().map(|d| d.requirements.len()).sum();
+    eprintln!("{PAGE}: {asked} requirements");
+    Ok(())
+}
+
+/// Everything that is wrong, each with what to do about it.
+fn problems(documents: &[Document], proofs: &Proofs) -> Vec<String> {
+    let mut problems = Vec::new();
+    let mut seen: BTreeMap<&str, String> = BTreeMap::new();
+    for document in documents {
+        for requirement in &document.requirements {
+            let place = format!("{}:{}", document.file, requirement.line);
+            let id = &requirement.id;
+            if let Some(first) = seen.insert(id, place.clone()) {
+                problems.push(format!(
+                    "{place}: {id} is at {first} already: give one of them another number"
+                ));
+            }
+            for spec in &requirement.spec {
+                if !proofs.contains_key(spec) {
+                    problems.push(format!(
+                        "{place}: {id} relies on {spec}, which no test names: correct it"
+                    ));
+                }
+            }
+            if of(requirement, proofs).is_empty() && requirement.deviation.is_none() {
+                problems.push(format!(
+                    "{place}: nothing proves {id}: write `// {id}` above a test that does, \
+                     name a line of the specification that tests prove (spec = [\"M3\"]), \
+                     or say why it is not so here (deviation = \"…\")"
+                ));
+            }
+        }
+    }
+    for (id, proofs) in proofs {
+        if is_of_a_system(id) && !seen.contains_key(id.as_str()) {
+            let places: BTreeSet<&str> = proofs.iter().map(|proof| proof.file.as_str()).collect();
+            let places: Vec<&str> = places.into_iter().collect();
+            problems.push(format!(
+                "{}: there is no requirement {id}: correct the comment, or add it to the \
+                 requirements.toml of that system",
+                places.join(", ")
+            ));
+        }
+    }
+    problems
+}
+
+/// The tests that prove a requirement: first its own, then those of the specification.
+fn of<'p>(requirement: &Requirement, proofs: &'p Proofs) -> Vec<&'p Proof> {
+    let ids = std::iter::once(&requirement.id).chain(&requirement.spec);
+    let mut all: Vec<&Proof> = Vec::new();
+    for proof in ids.filter_map(|id| proofs.get(id)).flatten() {
+        if !all.contains(&proof) {
+            all.push(proof);
+        }
+    }
+    all
+}
+
+/// Whether a word is of the form `<system>-<section>`, e.g. `mini-chat-6.1`. Prose such as
+/// `farm-made` is not: a section has a digit.
+fn is_of_a_system(word: &str) -> bool {
+    SYSTEMS.iter().any(|system| {
+        let section = word
+            .strip_prefix(system.name)
+            .and_then(|rest| rest.strip_prefix('-'));
+        section.is_some_and(requirement::is_section)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{is_of_a_system, run};
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
+    /// A repository with one system and one test.
+    struct Tree(PathBuf);
+
+    impl Tree {
+        fn new(name: &str, requirements: &str, test: &str) -> Self {
+            let unique = format!("posthaste-seeds-{name}-{}", std::process::id());
+            let root = std::env::temp_dir().join(unique);
+            let _ = fs::remove_dir_all(&root);
+            fs::create_dir_all(root.join("docs")).unwrap();
+            for (file, text) in [
+                ("examples/farm/requirements.toml", requirements),
+                ("examples/farm/tests/show.rs", test),
+                ("crates/posthaste/src/lib.rs", ""),
+            ] {
+                let path = root.join(file);
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(path, text).unwrap();
+            }
+            Self(root)
+        }
+
+        fn check(&self) -> std::result::Result<(), String> {
+            run(&self.0, true).map_err(|failure| failure.message)
+        }
+
+        fn write(&self) -> std::result::Result<String, String> {
+            run(&self.0, false).map_err(|failure| failure.message)?;
+            Ok(fs::read_to_string(self.0.join("docs/seeds.md")).unwrap())
+        }
+    }
+
+    impl Drop for Tree {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    const ASKED: &str = "title = \"farm\"\nsource = \"004\"\n\
+        [[requirement]]\nid = \"farm-1.1\"\ntext = \"Cows | calves are events.\"\nspec = [\"F1\"]\n";
+
+    #[test]
+    fn a_page_that_was_written_is_up_to_date_until_a_test_is_renamed() {
+        let tree = Tree::new("stale", ASKED, "// farm-1.1, F1\n#[test]\nfn calves() {}\n");
+        assert!(tree.check().unwrap_err().contains("cargo xtask seeds"));
+        let page = tree.write().unwrap();
+        assert!(
+            page.contains("[`calves`](../examples/farm/tests/show.rs)"),
+            "{page}"
+        );
+        assert!(page.contains("Cows \\| calves"), "{page}");
+        tree.check().unwrap();
+        let test = tree.0.join("examples/farm/tests/show.rs");
+        fs::write(test, "// farm-1.1, F1\n#[test]\nfn cows() {}\n").unwrap();
+        assert!(tree.check().unwrap_err().contains("out of date"));
+    }
+
+    #[test]
+    fn what_nothing_proves_is_an_error_that_says_what_to_write() {
+        let asked = ASKED.replace("spec = [\"F1\"]\n", "");
+        let tree = Tree::new("unproved", &asked, "#[test]\nfn calves() {}\n");
+        let problem = tree.check().unwrap_err();
+        assert!(problem.contains("requirements.toml:3"), "{problem}");
+        assert!(problem.contains("`// farm-1.1`"), "{problem}");
+        let excused = format!("{asked}deviation = \"Cows only.\"\n");
+        let tree = Tree::new("excused", &excused, "");
+        assert!(tree.write().unwrap().contains("Cows only."));
+    }
+
+    #[test]
+    fn a_line_of_the_specification_that_no_test_names_is_an_error() {
+        let tree = Tree::new("spec", ASKED, "// farm-1.1\n#[test]\nfn calves() {}\n");
+        let problem = tree.check().unwrap_err();
+        assert!(problem.contains("relies on F1"), "{problem}");
+    }
+
+    #[test]
+    fn an_id_that_nobody_asked_for_and_one_given_twice_are_errors() {
+        let test = "// farm-1.1 farm-9.9 F1\n#[test]\nfn calves() {}\n";
+        let tree = Tree::new("unknown", ASKED, test);
+        let problem = tree.check().unwrap_err();
+        assert!(problem.contains("no requirement farm-9.9"), "{problem}");
+        let (_, again) = ASKED.split_once("[[").unwrap();
+        let twice = format!("{ASKED}[[{again}");
+        let tree = Tree::new("twice", &twice, "// farm-1.1 F1\n#[test]\nfn calves() {}\n");
+        let problem = tree.check().unwrap_err();
+        assert!(problem.contains("toml:7: farm-1.1 is at"), "{problem}");
+    }
+
+    #[test]
+    fn without_any_requirements_there_is_nothing_to_prove() {
+        run(Path::new("/proc/self"), true).unwrap();
+    }
+
+    #[test]
+    fn prose_is_no_id() {
+        for id in ["mini-chat-6.1", "org-3", "order-service-A2", "farm-10.a"] {
+            assert!(is_of_a_system(id), "{id}");
+        }
+        for word in ["farm-made", "org-wide", "order-42", "mini-chat", "farm-1-2"] {
+            assert!(!is_of_a_system(word), "{word}");
+        }
+    }
+}
