@@ -244,7 +244,7 @@ fn program() -> PathBuf {
     let program = target.join("posthaste");
     assert!(
         program.is_file(),
-        "{} is missing: run `cargo build --workspace --all-features`",
+        "{} is missing: build it with `cargo test --workspace --all-features --no-run`",
         program.display()
     );
     program

@@ -266,7 +266,7 @@ fn posthaste() -> PathBuf {
     let program = target.join("posthaste");
     assert!(
         program.is_file(),
-        "{} is missing: run `cargo build --workspace --all-features`",
+        "{} is missing: build it with `cargo test --workspace --all-features --no-run`",
         program.display()
     );
     program

@@ -3,6 +3,7 @@
 use std::process::{Command, Output, Stdio};
 
 use posthaste_testkit::server::{Kafka, Options};
+use uuid::Uuid;
 
 use crate::scene::*;
 
@@ -69,10 +70,8 @@ async fn the_service_goes_on_while_kafka_is_stopped_and_loses_nothing() {
         .collect();
     arrived.sort();
     arrived.dedup();
-    assert_eq!(
-        arrived,
-        rows.iter().map(|row| row.get(0)).collect::<Vec<_>>()
-    );
+    let sent: Vec<Uuid> = rows.iter().map(|row| row.get(0)).collect();
+    assert_eq!(arrived, sent);
     let refused = said.lines().find(|line| line.contains("refused")).unwrap();
     assert!(!refused.contains(" 0 ("), "{refused}");
 }
