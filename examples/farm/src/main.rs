@@ -19,6 +19,10 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder};
 use posthaste::{Table, store};
 use posthaste_relay::{METRICS, describe_metrics};
 use tokio_postgres::{Client, NoTls};
+use tracing::Level;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
@@ -26,10 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 #[tokio::main]
 async fn main() -> Result {
-    tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .with_max_level(tracing::Level::WARN)
-        .init();
+    log();
     let show = duration(std::env::args().skip(1))?;
     let address = variable("DATABASE_URL", "postgres://user@host/database")?;
     let url = variable("AMQP_URL", "amqp://user:password@host:5672")?;
@@ -110,6 +111,19 @@ async fn work(farm: &mut Farm, until: Instant) -> Result<u64> {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     Ok(refused)
+}
+
+/// What goes wrong is told on standard error.
+fn log() {
+    let targets = Targets::new()
+        .with_default(Level::WARN)
+        // What it warns of are returned messages, with their payload. The relay says the same without it.
+        .with_target("lapin", Level::ERROR);
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    tracing_subscriber::registry()
+        .with(targets)
+        .with(lines)
+        .init();
 }
 
 /// What there is, as the database has it.

@@ -17,6 +17,10 @@ use logistics::worker::{export_metrics, settings, worker};
 use logistics::{Order, Orders};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_postgres::{Client, NoTls};
+use tracing::Level;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 use uuid::Uuid;
 
 use crew::Crew;
@@ -29,10 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 #[tokio::main]
 async fn main() -> Result {
-    tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .with_max_level(tracing::Level::WARN)
-        .init();
+    log();
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
@@ -120,6 +121,19 @@ async fn show(time: Duration) -> Result {
         false => return Err("orders, events and shipments do not agree".into()),
     }
     Ok(())
+}
+
+/// What goes wrong is told on standard error.
+fn log() {
+    let targets = Targets::new()
+        .with_default(Level::WARN)
+        // What it warns of are returned messages, with their payload. The relay says the same without it.
+        .with_target("lapin", Level::ERROR);
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    tracing_subscriber::registry()
+        .with(targets)
+        .with(lines)
+        .init();
 }
 
 /// What there is, as the database has it.

@@ -40,7 +40,7 @@ async fn the_program_loses_nothing_and_exports_the_metrics_of_the_document() {
     let listen = free.local_addr().unwrap().to_string();
     drop(free);
     let farm = program()
-        .args(["--for", "3s"])
+        .args(["--for", "2s"])
         .env("DATABASE_URL", &address)
         .env("AMQP_URL", broker.url())
         .env("METRICS_LISTEN", &listen)

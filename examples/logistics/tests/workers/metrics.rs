@@ -42,16 +42,16 @@ async fn eight_workers_publish_each_event_once_and_prometheus_reads_the_four_met
     };
     reads("sum(up)", 8.0).await;
 
-    scene.order(800).await;
-    scene.has(800, "PUBLISHED").await;
+    scene.order(400).await;
+    scene.has(400, "PUBLISHED").await;
     reads("outbox_pending_count", 0.0).await;
     reads("max(outbox_oldest_age_seconds)", 0.0).await;
-    reads("outbox_process_latency_count", 800.0).await;
+    reads("outbox_process_latency_count", 400.0).await;
     let median = query("histogram_quantile(0.5, outbox_process_latency_bucket)").unwrap();
     let average = query("outbox_process_latency_sum / outbox_process_latency_count").unwrap();
     assert!(median > 0.0 && average > 0.0, "{median} {average}");
     let arrived = scene.arrived(&broker).await;
-    assert_eq!(arrived.len(), 800);
+    assert_eq!(arrived.len(), 400);
     assert!(
         arrived.values().all(|bodies| bodies.len() == 1),
         "each of them once"
@@ -81,6 +81,17 @@ async fn eight_workers_publish_each_event_once_and_prometheus_reads_the_four_met
     reads("outbox_failure_count", 1.0).await;
     let firing = r#"count(ALERTS{alertname="OutboxEventsFailed", alertstate="firing"})"#;
     reads(firing, 1.0).await;
+
+    // It is told why, without its payload.
+    let logs: Vec<String> = workers.iter().map(Worker::log).collect();
+    assert!(
+        logs.iter().any(|log| log.contains("a delivery failed")),
+        "{logs:?}"
+    );
+    assert!(
+        !logs.iter().any(|log| log.contains("Delivery {")),
+        "{logs:?}"
+    );
 
     // Several of them had work to do.
     let busy = workers.iter().filter(|worker| {

@@ -17,7 +17,7 @@ async fn the_program_kills_workers_and_loses_nothing() {
     let address = fresh_database().await;
     let mut command = program();
     command
-        .args(["--for", "3s"])
+        .args(["--for", "2s"])
         .env("DATABASE_URL", &address)
         .env("AMQP_URL", broker.url());
     let output = blocking(move || command.output().unwrap()).await;

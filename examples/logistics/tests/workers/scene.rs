@@ -5,7 +5,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
@@ -76,15 +76,28 @@ impl Scene {
     /// A worker process, as it is deployed.
     pub(crate) fn worker(&self, broker: &RabbitMq) -> Worker {
         let metrics = free_address();
-        let process = program()
+        let mut process = program()
             .args(["worker", "--with-parent"])
             .env("DATABASE_URL", &self.address)
             .env("AMQP_URL", broker.url())
             .env("METRICS_LISTEN", &metrics)
             .stdin(Stdio::piped())
+            .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        Worker { process, metrics }
+        let (log, mut stream) = (Log::default(), process.stderr.take().unwrap());
+        let lines = log.clone();
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(size @ 1..) = stream.read(&mut buffer) {
+                lines.lock().unwrap().extend(&buffer[..size]);
+            }
+        });
+        Worker {
+            process,
+            metrics,
+            log,
+        }
     }
 
     /// Eight of them, which have all begun.
@@ -168,11 +181,19 @@ pub(crate) struct Worker {
     process: Child,
     /// Where it answers Prometheus.
     pub(crate) metrics: String,
+    log: Log,
 }
+
+type Log = Arc<Mutex<Vec<u8>>>;
 
 impl Worker {
     pub(crate) fn pid(&self) -> u32 {
         self.process.id()
+    }
+
+    /// What it has logged so far.
+    pub(crate) fn log(&self) -> String {
+        String::from_utf8_lossy(&self.log.lock().unwrap()).into_owned()
     }
 
     /// SIGKILL: it can put nothing in order.

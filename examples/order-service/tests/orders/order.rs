@@ -52,8 +52,8 @@ async fn each_order_arrives_in_kafka_complete_and_with_the_id_of_its_event() {
     let rows = scene
         .client
         .query(
-            "select id, aggregate_type, aggregate_id, event_type, payload, sent_at >= created_at
-             from order_events join orders on orders.id = aggregate_id",
+            "select e.id, aggregate_type, aggregate_id, event_type, payload, sent_at >= e.created_at
+             from order_events e join orders on orders.id = aggregate_id",
             &[],
         )
         .await

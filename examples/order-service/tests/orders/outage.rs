@@ -27,7 +27,7 @@ async fn the_service_goes_on_while_kafka_is_stopped_and_loses_nothing() {
     let brokers = server.brokers();
     let address = fresh_database().await;
     let service = program()
-        .args(["--for", "8s"])
+        .args(["--for", "6s"])
         .env("DATABASE_URL", &address)
         .env("KAFKA_BROKERS", &brokers)
         .stdout(Stdio::piped())
