@@ -42,6 +42,26 @@ impl MetricKind {
     }
 }
 
+/// From a fraction of a millisecond to an hour: a lag is a latency, too.
+const SECONDS: &[f64] = &[
+    0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
+    60.0, 300.0, 600.0, 1800.0, 3600.0,
+];
+const NUMBERS: &[f64] = &[
+    1.0, 2.0, 3.0, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1000.0, 5000.0,
+];
+
+impl Metric {
+    /// The upper bounds of its classes, for the exporter to use. Empty: it is no histogram.
+    pub fn classes(&self) -> &'static [f64] {
+        match self.kind {
+            MetricKind::Seconds => SECONDS,
+            MetricKind::Numbers => NUMBERS,
+            MetricKind::Counter | MetricKind::Gauge => &[],
+        }
+    }
+}
+
 const TABLE: &[&str] = &["table"];
 const TOPIC: &[&str] = &["table", "topic"];
 const DESTINATION: &[&str] = &["table", "destination"];

@@ -7,19 +7,11 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
-use posthaste_relay::{METRICS, MetricKind, describe_metrics};
+use posthaste_relay::{METRICS, describe_metrics};
 
 use super::desk::Desk;
 use crate::failure::Failure;
 
-/// From a fraction of a millisecond to an hour: a lag is a latency, too.
-const SECONDS: [f64; 20] = [
-    0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
-    60.0, 300.0, 600.0, 1800.0, 3600.0,
-];
-const NUMBERS: [f64; 12] = [
-    1.0, 2.0, 3.0, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1000.0, 5000.0,
-];
 /// What is recorded has to be gathered every so often, scraped or not.
 const UPKEEP: Duration = Duration::from_secs(5);
 
@@ -32,14 +24,12 @@ impl Recorder {
     pub(crate) fn install() -> Result<Self, Failure> {
         let mut builder = PrometheusBuilder::new();
         for metric in METRICS {
-            let classes = match metric.kind {
-                MetricKind::Seconds => &SECONDS[..],
-                MetricKind::Numbers => &NUMBERS[..],
-                MetricKind::Counter | MetricKind::Gauge => continue,
-            };
+            if metric.classes().is_empty() {
+                continue;
+            }
             let name = Matcher::Full(metric.name.to_owned());
             builder = builder
-                .set_buckets_for_metric(name, classes)
+                .set_buckets_for_metric(name, metric.classes())
                 .map_err(Failure::other)?;
         }
         let handle = builder.install_recorder().map_err(Failure::other)?;

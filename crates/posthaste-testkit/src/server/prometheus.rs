@@ -1,4 +1,4 @@
-//! A private Prometheus: scrapes one address, and evaluates the rules it is given.
+//! A private Prometheus: scrapes what it is told to, and evaluates the rules it is given.
 
 use super::account::Account;
 use super::private::Private;
@@ -29,6 +29,11 @@ impl Prometheus {
     /// Starts one that scrapes `target` (`127.0.0.1:7411`) each second with `token`, and evaluates
     /// the rules of `rules`. Debian's package is installed if need be (as root).
     pub fn start(target: &str, token: &str, rules: &str) -> Result<Self> {
+        Self::start_with(&[target], token, rules)
+    }
+
+    /// The same with several targets.
+    pub fn start_with(targets: &[&str], token: &str, rules: &str) -> Result<Self> {
         install()?;
         let private = Private::new(Account::unprivileged("prometheus")?, HABITS)?;
         let mut server = Self {
@@ -40,6 +45,8 @@ impl Prometheus {
                 .map_err(Error::doing(format!("writing {name}")))
         };
         write("rules.yaml", rules)?;
+        let targets = targets.iter().map(|target| format!("'{target}'"));
+        let targets = targets.collect::<Vec<_>>().join(", ");
         // Rules of half a minute would keep a test waiting: every group is evaluated each second.
         let configuration = format!(
             "global: {{scrape_interval: 1s, evaluation_interval: 1s}}\n\
@@ -47,7 +54,7 @@ impl Prometheus {
              scrape_configs:\n\
              - job_name: posthaste\n\
              \x20 authorization: {{credentials: {token}}}\n\
-             \x20 static_configs: [{{targets: ['{target}']}}]\n"
+             \x20 static_configs: [{{targets: [{targets}]}}]\n"
         );
         write("prometheus.yaml", &configuration)?;
         let mut command = server.private.command("prometheus");

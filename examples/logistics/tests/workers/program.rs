@@ -1,0 +1,49 @@
+//! The program itself, as its README runs it.
+
+use std::process::Output;
+
+use crate::scene::*;
+
+fn told(output: &Output) -> String {
+    let text = [&output.stdout[..], &output.stderr].concat();
+    String::from_utf8(text).unwrap()
+}
+
+// logistics-0.1, logistics-1.3, logistics-3.7, N4
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_program_kills_workers_and_loses_nothing() {
+    // Its queue gets the events of all services on its broker.
+    let broker = broker_alone().await;
+    let address = fresh_database().await;
+    let mut command = program();
+    command
+        .args(["--for", "2s"])
+        .env("DATABASE_URL", &address)
+        .env("AMQP_URL", broker.url());
+    let output = blocking(move || command.output().unwrap()).await;
+    let said = told(&output);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("workers killed         3 of 8"), "{said}");
+    assert!(said.contains("Nothing was lost"), "{said}");
+    let client = connect(&address).await;
+    let sql = "select count(*) from orders join shipments on order_id = orders.id";
+    let shipped: i64 = client.query_one(sql, &[]).await.unwrap().get(0);
+    assert!(
+        said.contains(&format!("orders                 {shipped}\n")),
+        "{said}"
+    );
+}
+
+#[test]
+fn without_its_servers_it_says_what_is_missing() {
+    let output = program().output().unwrap();
+    assert!(!output.status.success());
+    assert!(told(&output).contains("set DATABASE_URL"), "{output:?}");
+    let output = program()
+        .env("DATABASE_URL", "postgres://nowhere")
+        .output()
+        .unwrap();
+    assert!(told(&output).contains("set AMQP_URL"), "{output:?}");
+    let output = program().arg("wirker").output().unwrap();
+    assert!(told(&output).contains("`worker`"), "{output:?}");
+}
