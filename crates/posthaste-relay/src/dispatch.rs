@@ -15,7 +15,7 @@ use tracing::Instrument;
 
 use crate::circuit::Admission;
 use crate::destination::Destination;
-use crate::observe::{panic_text, presentable};
+use crate::observe::{panic_text, presentable, presentable_within};
 use crate::relay::Engine;
 use crate::settle::Done;
 use crate::sink::Outcome;
@@ -295,7 +295,8 @@ impl Engine {
             Outcome::Retry(why) => self.retry(event, &why, Duration::ZERO),
             Outcome::RetryAfter(why, after) => self.retry(event, &why, after.min(LONGEST_WISH)),
             Outcome::Reject(why) => {
-                self.dead(DeadReason::Rejected, presentable(&why, &event.payload))
+                let error = self.kept(&why, event);
+                self.dead(DeadReason::Rejected, error)
             }
             Outcome::Unavailable(_) => Verdict::Release,
         }
@@ -304,7 +305,7 @@ impl Engine {
     /// Later, and not before the destination wants it again.
     fn retry(&self, event: &Event, why: &str, at_least: Duration) -> Verdict {
         let settings = &self.settings;
-        let error = presentable(why, &event.payload);
+        let error = self.kept(why, event);
         if event.attempts >= settings.max_attempts {
             return self.dead(DeadReason::Exhausted, error);
         }
@@ -313,6 +314,11 @@ impl Engine {
             delay: delay.max(at_least),
             error,
         }
+    }
+
+    /// An error as it is kept with the event.
+    fn kept(&self, why: &str, event: &Event) -> String {
+        presentable_within(why, &event.payload, self.settings.error_limit)
     }
 
     /// Dead, with a letter if there is to be one.

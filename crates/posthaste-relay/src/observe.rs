@@ -13,8 +13,8 @@ use posthaste::store::{Health, Stats};
 
 use crate::sink::Outcome;
 
-/// The longest error that is kept with an event.
-const ERROR_LIMIT: usize = 2048;
+/// The longest error that is kept with an event, unless the settings say otherwise.
+pub(crate) const ERROR_LIMIT: usize = 2048;
 /// A run of this many bytes that error and payload share is taken as a piece of the payload.
 const PAYLOAD_RUN: usize = 16;
 /// How much of a payload is looked for in an error.
@@ -227,13 +227,18 @@ pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
     }
 }
 
-/// An error as it may be kept with an event: no secret, no payload, not too long.
+/// An error as it may be told: no secret, no payload, not too long.
 pub(crate) fn presentable(error: &str, payload: &[u8]) -> String {
+    presentable_within(error, payload, ERROR_LIMIT)
+}
+
+/// The same, of at most this many bytes.
+pub(crate) fn presentable_within(error: &str, payload: &[u8], limit: usize) -> String {
     let mut text = without_payload(error, payload);
     // No database holds a NUL, and what stands for it is longer: first of all, then the cut.
     text = without_secrets(&text).replace('\0', "\u{fffd}");
-    if text.len() > ERROR_LIMIT {
-        let mut end = ERROR_LIMIT;
+    if text.len() > limit {
+        let mut end = limit;
         while !text.is_char_boundary(end) {
             end -= 1;
         }

@@ -7,6 +7,7 @@ use posthaste::store::{Ordering, Scope};
 use posthaste::{Store, TraceContext};
 
 use crate::destination::Destination;
+use crate::observe::ERROR_LIMIT;
 use crate::relay::Relay;
 use crate::retry::Retry;
 use crate::route::{Matcher, Routes};
@@ -14,6 +15,9 @@ use crate::sink::Sink;
 
 /// Longer than anything sensible, and within what every clock and database can hold.
 const LONGEST: Duration = Duration::from_secs(100 * 365 * 86_400);
+
+/// An error is read by people, and is in every row that failed.
+const LONGEST_ERROR: usize = 64 * 1024;
 
 /// Whether relays of one outbox share the work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -77,6 +81,8 @@ pub struct Settings {
     pub retry: Retry,
     /// See [`Builder::max_attempts`].
     pub max_attempts: u32,
+    /// See [`Builder::error_limit`].
+    pub error_limit: usize,
     /// See [`Builder::dead_letters`].
     pub dead_letters: Option<String>,
     /// See [`Builder::scope`].
@@ -113,6 +119,7 @@ impl Default for Settings {
             in_flight_bytes: 16 * 1024 * 1024,
             retry: Retry::default(),
             max_attempts: 25,
+            error_limit: ERROR_LIMIT,
             dead_letters: None,
             scope: Scope::default(),
             ordering: Ordering::None,
@@ -263,6 +270,13 @@ impl Builder {
     /// After how many attempts an event is dead. Defaults to 25.
     pub fn max_attempts(mut self, attempts: u32) -> Self {
         self.settings.max_attempts = attempts;
+        self
+    }
+
+    /// The longest error that is kept with an event, in bytes: what is longer is cut. Defaults to
+    /// 2,048. Secrets and payloads are never kept, however short.
+    pub fn error_limit(mut self, bytes: usize) -> Self {
+        self.settings.error_limit = bytes;
         self
     }
 
@@ -422,6 +436,11 @@ impl Settings {
             self.max_attempts == 0,
             &["max_attempts"],
             "max_attempts must be at least 1",
+        );
+        refuse(
+            !(1..=LONGEST_ERROR).contains(&self.error_limit),
+            &["error_limit"],
+            "error_limit must be at least 1 byte and at most 64 KiB",
         );
         refuse(
             self.poll_interval.is_zero(),

@@ -188,6 +188,7 @@ fn relay(values: &mut Values, outbox: &str) -> Option<Settings> {
         dispatch_timeout: keys.duration("dispatch_timeout")?,
         in_flight: usize::try_from(keys.integer("in_flight")?).ok()?,
         in_flight_bytes: usize::try_from(keys.integer("in_flight_bytes")?).ok()?,
+        error_limit: usize::try_from(keys.integer("error_limit")?).ok()?,
         stats_interval: keys.duration("stats_interval")?,
         mask_tenant: keys.boolean("mask_tenant")?,
         ..Settings::default()

@@ -318,6 +318,7 @@ mod tests {
             in_flight: 0,
             in_flight_bytes: 0,
             max_attempts: 0,
+            error_limit: 0,
             dead_letters: Some(String::new()),
             poll_interval: zero,
             dispatch_timeout: zero,

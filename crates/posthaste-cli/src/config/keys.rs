@@ -224,6 +224,13 @@ pub(crate) const SECTIONS: &[Section] = &[
                 example: "64MiB",
             },
             Key {
+                name: "error_limit",
+                kind: Kind::Size,
+                default: Default::Is("2KiB"),
+                doc: "The longest error that is kept with an event: what is longer is cut. At most 64KiB.",
+                example: "512",
+            },
+            Key {
                 name: "notify",
                 kind: Kind::Boolean,
                 default: Default::Is("false"),

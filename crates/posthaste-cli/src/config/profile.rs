@@ -76,6 +76,11 @@ const ORG: &[Preset] = &[
         "section 10.1: OUTBOX_RELAY_DISPATCH_TIMEOUT=30s",
     ),
     (
+        "relay.error_limit",
+        "2KiB",
+        "sections 7 and 10.1: OUTBOX_LAST_ERROR_MAX_BYTES=2048",
+    ),
+    (
         "retry.policy",
         "additive-jitter",
         "section 6.2: min(1s*2^(attempts-1), 60s) + jitter(0~200ms)",

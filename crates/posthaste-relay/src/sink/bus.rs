@@ -1,4 +1,6 @@
 //! The in-process bus: events to handlers of the same program, by topic.
+//!
+//! What it says when it cannot hand an event to a handler begins with a stable code.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -6,6 +8,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures_util::FutureExt;
 use posthaste::Event;
+use serde::de::DeserializeOwned;
 
 use super::{Outcome, Sink, from_fn};
 use crate::observe::panic_text;
@@ -21,12 +24,27 @@ use posthaste::Pattern;
 /// ```
 /// use posthaste_relay::sink::{Bus, Outcome};
 ///
+/// #[derive(serde::Deserialize)]
+/// struct Placed {
+///     order: u64,
+/// }
+///
 /// let bus = Bus::new()
-///     .on("shop.order.placed.v1", |event| async move {
+///     .on("shop.order.paid.v1", |event| async move {
 ///         println!("order {:?}", event.aggregate_id);
 ///         Outcome::Delivered
 ///     })
-///     .on("shop.*", |_| async { Ok::<(), std::io::Error>(()) });
+///     .on_json("shop.order.placed.v1", |event, placed: Placed| async move {
+///         println!("order {}, told by event {}", placed.order, event.id);
+///         Ok::<(), std::io::Error>(())
+///     });
+/// ```
+///
+/// A handler says what became of the event, by an [`Outcome`] or a `Result<(), E>`. One that does not
+/// is refused by the compiler:
+///
+/// ```compile_fail,E0277
+/// let bus = posthaste_relay::sink::Bus::new().on("*", |_| async { "handled, I think" });
 /// ```
 #[derive(Default)]
 pub struct Bus {
@@ -50,6 +68,37 @@ impl Bus {
             .push((Pattern::new(pattern), Box::new(from_fn(handler))));
         self
     }
+
+    /// Adds a handler that gets the payload as a value, beside the event with its id, its tenant
+    /// and all else. An event whose payload is no such JSON can never be handled: it is rejected.
+    pub fn on_json<T, F, Answer, R>(self, pattern: &str, handler: F) -> Self
+    where
+        T: DeserializeOwned + 'static,
+        F: Fn(Arc<Event>, T) -> Answer + Send + Sync + 'static,
+        Answer: Future<Output = R> + Send + 'static,
+        R: Into<Outcome> + 'static,
+    {
+        self.on(pattern, move |event| {
+            let decoded = serde_json::from_slice(&event.payload);
+            let handled = decoded.map(|value| handler(event.clone(), value));
+            async move {
+                match handled {
+                    Ok(answer) => answer.await.into(),
+                    Err(error) => undecodable(&event, &error),
+                }
+            }
+        })
+    }
+}
+
+/// Where it went wrong, and not what is there: that is the payload's.
+fn undecodable(event: &Event, error: &serde_json::Error) -> Outcome {
+    let (line, column) = (error.line(), error.column());
+    Outcome::Reject(format!(
+        "bus.undecodable: the payload is not what the handler for topic {} takes, at line {line} \
+         column {column}: mend the handler, or give changed payloads a topic of the next version",
+        event.topic
+    ))
 }
 
 #[async_trait]
@@ -73,7 +122,7 @@ impl Sink for Bus {
         match handled {
             true => joined(failures),
             false => Outcome::Retry(format!(
-                "no handler is subscribed to topic {}: add one to the bus",
+                "bus.no_subscribers: no handler is subscribed to topic {}: add one to the bus",
                 event.topic
             )),
         }

@@ -55,7 +55,7 @@ async fn an_event_without_a_subscriber_is_an_error() {
     let (reason, error) = error_of(bus, TOPIC).await.unwrap();
     assert_eq!(reason, DeadReason::Exhausted);
     assert!(
-        error.contains("no handler is subscribed") && error.contains(TOPIC),
+        error.starts_with("bus.no_subscribers: no handler is subscribed") && error.contains(TOPIC),
         "{error}"
     );
 }
@@ -106,4 +106,38 @@ async fn only_if_every_failed_handler_rejects_is_the_event_rejected() {
         (reason, &*error),
         (DeadReason::Exhausted, "unreadable; later")
     );
+}
+
+#[derive(serde::Deserialize)]
+struct Numbered {
+    n: u64,
+}
+
+// B11 B5
+#[tokio::test]
+async fn a_typed_handler_gets_the_payload_as_a_value_beside_its_event() {
+    let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let keep = seen.clone();
+    let bus = Bus::new().on_json("shop.*", move |event, numbered: Numbered| {
+        keep.lock().unwrap().push((event.topic.clone(), numbered.n));
+        std::future::ready(Outcome::Delivered)
+    });
+    assert_eq!(error_of(bus, TOPIC).await, None);
+    assert_eq!(*seen.lock().unwrap(), [(TOPIC.to_owned(), 1)]);
+}
+
+// B11 F6 B13
+#[tokio::test]
+async fn a_payload_that_a_typed_handler_cannot_read_is_rejected_and_not_told() {
+    #[derive(serde::Deserialize)]
+    struct Named {
+        #[serde(rename = "n")]
+        _name: String,
+    }
+    let bus = Bus::new().on_json("*", |_, _: Named| async { Outcome::Delivered });
+    let (reason, error) = error_of(bus, TOPIC).await.unwrap();
+    assert_eq!(reason, DeadReason::Rejected);
+    assert!(error.starts_with("bus.undecodable: "), "{error}");
+    assert!(error.contains("at line 1 column 7"), "{error}");
+    assert!(!error.contains("integer"), "{error}");
 }

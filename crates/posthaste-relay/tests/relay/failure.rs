@@ -185,6 +185,29 @@ async fn a_kept_error_is_short_and_tells_no_secret_and_no_payload() {
     );
 }
 
+// B13 B15
+#[tokio::test]
+async fn a_kept_error_is_as_long_as_the_settings_allow() {
+    let mut fresh = Fresh::new().await;
+    let ids = fresh.enqueue(&messages(2)).await;
+    let witness = Witness::new(|event| async move {
+        let long = "é".repeat(4000);
+        match event.sequence % 2 {
+            0 => Outcome::Reject(long),
+            _ => Outcome::Retry(long),
+        }
+    });
+    let builder = brisk(&fresh).await.max_attempts(2).error_limit(15);
+    let relay = Running::start(builder.destination("w", witness).build().unwrap());
+    let store = fresh.store().await;
+    until_settled(&store).await;
+    relay.stop().await;
+    for receipt in ids {
+        let error = record(&store, receipt.id).await.last_error.unwrap();
+        assert_eq!(error, "é".repeat(7), "cut at a character");
+    }
+}
+
 #[tokio::test]
 async fn rows_that_are_no_events_are_set_aside_as_dead_and_their_neighbours_delivered() {
     let mut fresh = Fresh::new().await;

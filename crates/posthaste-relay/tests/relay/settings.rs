@@ -83,6 +83,11 @@ async fn each_setting_that_cannot_work_is_refused_with_its_reason() {
             "in_flight_bytes must be at least 1",
         ),
         (good().max_attempts(0), "max_attempts must be at least 1"),
+        (good().error_limit(0), "error_limit must be at least 1 byte"),
+        (
+            good().error_limit(65_537),
+            "error_limit must be at least 1 byte and at most 64 KiB",
+        ),
         (good().dead_letters(""), "the topic for dead letters"),
         (good().dead_letters("a\0b"), "the topic for dead letters"),
         (
