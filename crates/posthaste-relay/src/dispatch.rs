@@ -1,14 +1,16 @@
 //! Dispatch: hand each event to its destination, in time, and turn the outcome into a verdict.
 //!
-//! Outside any transaction. Every delivery is a task of its own, so that one that fails, hangs
-//! or panics costs no other; only events of one ordering key share a task, and follow each other.
+//! Outside any transaction. Deliveries do not wait for each other, so that one that fails, hangs or
+//! panics costs no other; only events of one ordering key follow each other. Some share a task: what
+//! they send goes out together, which costs a destination's client a fraction of what one by one does.
 
 use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures_util::FutureExt;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
 use posthaste::store::{OnFailure, Ordering, Tried, Verdict};
 use posthaste::{DeadReason, Event};
 use tracing::Instrument;
@@ -20,6 +22,9 @@ use crate::relay::Engine;
 use crate::settle::Done;
 use crate::sink::Outcome;
 
+/// As many deliveries share a task. More would send more at once, but a sink that blocks its thread
+/// holds up the others in its task.
+const CROWD: usize = 64;
 /// A destination may ask to be left alone for this long at most.
 const LONGEST_WISH: Duration = Duration::from_secs(3600);
 
@@ -110,12 +115,21 @@ impl Engine {
                 _ => chains.push(vec![link]),
             }
         }
-        for chain in chains {
-            let chain = Chain {
-                engine: self.clone(),
-                links: chain.into(),
-            };
-            tokio::spawn(chain.follow(claimed));
+        let mut chains = chains.into_iter().map(|links| Chain {
+            engine: self.clone(),
+            links: links.into(),
+        });
+        loop {
+            // A chain that panics ends alone.
+            let crowd: FuturesUnordered<_> = chains
+                .by_ref()
+                .take(CROWD)
+                .map(|chain| AssertUnwindSafe(chain.follow(claimed)).catch_unwind())
+                .collect();
+            if crowd.is_empty() {
+                return;
+            }
+            tokio::spawn(crowd.for_each(|_| std::future::ready(())));
         }
     }
 

@@ -76,7 +76,8 @@ impl Meters {
 pub(crate) struct Observer {
     pub(crate) table: String,
     mask_tenant: bool,
-    meters: Mutex<HashMap<(String, usize), Arc<Meters>>>,
+    /// By destination and topic.
+    meters: Mutex<HashMap<usize, HashMap<String, Arc<Meters>>>>,
     deaths: AtomicU64,
 }
 
@@ -91,11 +92,17 @@ impl Observer {
     }
 
     pub(crate) fn meters(&self, topic: &str, destination: (usize, &str)) -> Arc<Meters> {
+        let (place, name) = destination;
         let mut meters = self.meters.lock().expect("not poisoned");
-        meters
-            .entry((topic.to_owned(), destination.0))
-            .or_insert_with(|| Arc::new(Meters::new(&self.table, topic, destination.1)))
-            .clone()
+        let meters = meters.entry(place).or_default();
+        match meters.get(topic) {
+            Some(known) => known.clone(),
+            None => {
+                let new = Arc::new(Meters::new(&self.table, topic, name));
+                meters.insert(topic.to_owned(), new.clone());
+                new
+            }
+        }
     }
 
     /// The tenant as it may stand in a log.
