@@ -59,7 +59,8 @@ pub use stdout::{JsonLines, stdout};
 /// it has delivered before, and tells consumers by the event's id.
 #[async_trait]
 pub trait Sink: Send + Sync + 'static {
-    /// Hands one event to the destination, and waits until it is safe there.
+    /// Hands one event to the destination, and waits until it is safe there. It must not block its thread,
+    /// which other deliveries share: what blocks belongs into `tokio::task::spawn_blocking`.
     async fn deliver(&self, event: Arc<Event>) -> Outcome;
 
     /// What kind of system it delivers to, such as `kafka`: the `messaging.system` of spans.
