@@ -12,7 +12,11 @@ use crate::bed::Bed;
 pub(crate) async fn run(bed: &Bed) -> Result {
     let server = server::Redis::start(Options::new())?;
     let client = redis::Client::open(server.url())?;
-    let connection = client.get_multiplexed_async_connection().await?;
+    // As the sink does: a busy machine is slow, not gone.
+    let patient = redis::AsyncConnectionConfig::new().set_response_timeout(None);
+    let connection = client
+        .get_multiplexed_async_connection_with_config(&patient)
+        .await?;
     let sample = Sample::new(&Envelope::raw(), Binding::Redis).await?;
     let floor = async |events| {
         flat_out(events, |_| {
