@@ -32,7 +32,7 @@ pub(crate) async fn run(bed: &Bed) -> Result {
             took.push(daemon.ask(&path).await?);
         }
         took.sort();
-        let milliseconds = |time: &Duration| time.as_secs_f64() * 1000.0;
+        let milliseconds = |time: &Duration| time.as_micros() as f64 / 1000.0;
         let slowest = took.last().expect("asked");
         bed.tell(
             &format!("{name} of {events} events"),
