@@ -55,47 +55,24 @@ impl Ledger {
         races: &[u32],
     ) -> Result<Totals> {
         settled(client).await?;
-        let mut due: BTreeMap<(String, i64), usize> = BTreeMap::new();
-        let mut orders = 0;
+        let mut orders = Vec::new();
         for &source in sources {
-            let rows = format!("select number from {source}_orders");
-            for row in client.query(&rows, &[]).await? {
-                let number: i64 = row.get(0);
-                let race = u32::try_from(number).is_ok_and(|number| races.contains(&number));
-                let who = if race { "anyone" } else { source };
-                due.entry((who.to_owned(), number)).or_default();
-                orders += 1;
+            let numbers = format!("select number from {source}_orders");
+            for row in client.query(&numbers, &[]).await? {
+                orders.push((source.to_owned(), row.get(0)));
             }
         }
-        let mut wrong = Vec::new();
-        let mut times: BTreeMap<Uuid, usize> = BTreeMap::new();
+        let races: Vec<i64> = races.iter().copied().map(i64::from).collect();
+        let mut delivered = Vec::new();
         for event in self.events() {
-            *times.entry(event.id).or_default() += 1;
             let (source, number) = origin(&event)?;
-            let whose = (source, number);
-            let anyones = ("anyone".to_owned(), number);
-            let place = if due.contains_key(&anyones) {
-                anyones
-            } else {
-                whose
-            };
-            match due.get_mut(&place) {
-                Some(count) => *count += 1,
-                None => wrong.push(format!("event {} is of no order: {place:?}", event.id)),
-            }
+            delivered.push((event.id, source, number));
         }
-        for (order, events) in &due {
-            if *events != 1 {
-                wrong.push(format!("{order:?} has {events} events"));
-            }
-        }
-        for (event, times) in times.iter().filter(|(_, times)| **times != 1) {
-            wrong.push(format!("event {event} was delivered {times} times"));
-        }
+        let wrong = differences(&orders, &delivered, &races);
         match wrong.is_empty() {
             true => Ok(Totals {
-                orders,
-                delivered: times.len(),
+                orders: orders.len(),
+                delivered: delivered.len(),
             }),
             false => Err(wrong.join("\n").into()),
         }
@@ -118,6 +95,39 @@ fn origin(event: &Event) -> Result<(String, i64)> {
     Ok((source.clone(), order))
 }
 
+/// What is lost, what nobody ordered, and what came more than once.
+fn differences(
+    orders: &[(String, i64)],
+    delivered: &[(Uuid, String, i64)],
+    races: &[i64],
+) -> Vec<String> {
+    let whose = |source: &str, number: i64| match races.contains(&number) {
+        true => format!("race {number}"),
+        false => format!("order {number} of {source}"),
+    };
+    let mut due: BTreeMap<String, usize> = BTreeMap::new();
+    for (source, number) in orders {
+        due.insert(whose(source, *number), 0);
+    }
+    let mut wrong = Vec::new();
+    let mut times: BTreeMap<Uuid, usize> = BTreeMap::new();
+    for (event, source, number) in delivered {
+        *times.entry(*event).or_default() += 1;
+        let order = whose(source, *number);
+        match due.get_mut(&order) {
+            Some(events) => *events += 1,
+            None => wrong.push(format!("event {event} is of {order}, which nobody placed")),
+        }
+    }
+    for (order, events) in due.iter().filter(|(_, events)| **events != 1) {
+        wrong.push(format!("{order} has {events} events"));
+    }
+    for (event, times) in times.iter().filter(|(_, times)| **times != 1) {
+        wrong.push(format!("event {event} was delivered {times} times"));
+    }
+    wrong
+}
+
 async fn settled(client: &Client) -> Result {
     let open = "select count(*) from orders_outbox where status <> 'delivered'";
     for _ in 0..PATIENCE {
@@ -128,4 +138,53 @@ async fn settled(client: &Client) -> Result {
         tokio::time::sleep(MOMENT).await;
     }
     Err("not everything was delivered: look for dead events in orders_outbox".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::differences;
+    use uuid::Uuid;
+
+    const FIRST: Uuid = Uuid::from_u128(1);
+    const SECOND: Uuid = Uuid::from_u128(2);
+
+    fn told(orders: &[(&str, i64)], delivered: &[(Uuid, &str, i64)], races: &[i64]) -> String {
+        let orders: Vec<(String, i64)> = orders.iter().map(|(s, n)| ((*s).into(), *n)).collect();
+        let delivered: Vec<(Uuid, String, i64)> = delivered
+            .iter()
+            .map(|(id, source, number)| (*id, (*source).into(), *number))
+            .collect();
+        differences(&orders, &delivered, races).join("; ")
+    }
+
+    // M6
+    #[test]
+    fn every_difference_between_orders_and_deliveries_is_told() {
+        let orders = [("go", 1), ("java", 1)];
+        let both = [(FIRST, "go", 1), (SECOND, "java", 1)];
+        assert_eq!(told(&orders, &both, &[]), "");
+        assert_eq!(
+            told(&orders, &both[..1], &[]),
+            "order 1 of java has 0 events"
+        );
+        let phantom = told(&orders[..1], &both, &[]);
+        assert!(
+            phantom.contains("order 1 of java, which nobody placed"),
+            "{phantom}"
+        );
+        let two = [(FIRST, "go", 1), (SECOND, "go", 1)];
+        assert_eq!(told(&orders[..1], &two, &[]), "order 1 of go has 2 events");
+        let twice = told(&orders[..1], &[two[0], two[0]], &[]);
+        assert!(twice.contains("delivered 2 times"), "{twice}");
+    }
+
+    // M5
+    #[test]
+    fn all_orders_of_a_race_have_one_event() {
+        let orders = [("go", 1), ("java", 1)];
+        assert_eq!(told(&orders, &[(FIRST, "java", 1)], &[1]), "");
+        let both = [(FIRST, "go", 1), (SECOND, "java", 1)];
+        assert_eq!(told(&orders, &both, &[1]), "race 1 has 2 events");
+        assert_eq!(told(&orders, &[], &[1]), "race 1 has 0 events");
+    }
 }

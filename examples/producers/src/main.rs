@@ -1,9 +1,11 @@
-//! Producers in five languages write orders and events into one database, all at once, and a relay
-//! delivers the events. At the end the tables of orders are compared with what was delivered.
+//! Producers in five languages, or in those that are named, write orders and events into one database,
+//! all at once, and a relay delivers the events. At the end the tables of orders are compared with what
+//! was delivered.
 //!
-//!     cargo xtask example producers                                       # on a PostgreSQL started for it
+//!     cargo xtask example producers [go java python sql typescript]       # on a PostgreSQL started for it
 //!     DATABASE_URL=postgres://localhost/postgres cargo run -p producers   # on yours, in a new database
 
+use posthaste_testkit::server::Language;
 use producers::{LANGUAGES, Ledger, Outcome, Producer, Result, Shop};
 
 #[tokio::main]
@@ -11,10 +13,11 @@ async fn main() -> Result {
     let server = std::env::var("DATABASE_URL").map_err(
         |_| "set DATABASE_URL to a PostgreSQL server, or run `cargo xtask example producers`",
     )?;
+    let languages = chosen(std::env::args().skip(1))?;
     // Built first, one after the other: the second time, there is nothing to do.
-    let built: Vec<Producer> = LANGUAGES
-        .into_iter()
-        .map(Producer::build)
+    let built: Vec<Producer> = languages
+        .iter()
+        .map(|language| Producer::build(*language))
         .collect::<Result<_>>()?;
     let shop = Shop::open(&server).await?;
     let ledger = Ledger::default();
@@ -25,7 +28,7 @@ async fn main() -> Result {
         "{:<12}{:>6}{:>8}{:>10}{:>9}",
         "", "new", "known", "sold out", "refused"
     );
-    for language in LANGUAGES {
+    for &language in &languages {
         let theirs = runs.iter().filter(|run| run.language == language);
         let outcomes: Vec<&Outcome> = theirs
             .flat_map(|run| &run.lines)
@@ -42,7 +45,7 @@ async fn main() -> Result {
         );
     }
 
-    let names = LANGUAGES.map(|language| language.name());
+    let names: Vec<&str> = languages.iter().map(|language| language.name()).collect();
     let totals = ledger
         .compare(&shop.client, &names, &producers::races())
         .await?;
@@ -53,4 +56,18 @@ async fn main() -> Result {
     );
     println!("Nothing was lost: each committed order has its event, and no other has one.");
     Ok(())
+}
+
+/// The languages of these names; all of them, if none is named.
+fn chosen(names: impl Iterator<Item = String>) -> Result<Vec<Language>> {
+    let mut chosen = Vec::new();
+    for name in names {
+        let language = LANGUAGES.into_iter().find(|known| known.name() == name);
+        let known = LANGUAGES.map(Language::name).join(", ");
+        chosen.push(language.ok_or(format!("there is no producer in {name}, but in {known}"))?);
+    }
+    match chosen.is_empty() {
+        true => Ok(LANGUAGES.to_vec()),
+        false => Ok(chosen),
+    }
 }

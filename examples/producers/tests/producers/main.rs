@@ -4,6 +4,7 @@
 
 mod guide;
 mod reference;
+mod show;
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
