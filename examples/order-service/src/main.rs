@@ -65,13 +65,13 @@ async fn main() -> Result {
         billing_works.await??;
     }
 
-    println!("orders placed now     {placed}");
-    println!("orders refused now    {refused} (sold out: rolled back, without an event)");
-    println!("orders in all         {}", totals.orders);
-    println!("events NEW            {}", totals.new);
-    println!("events SENT           {}", totals.sent);
-    println!("events FAILED         {}", totals.failed);
-    println!("invoices              {}", totals.invoices);
+    println!("orders placed now      {placed}");
+    println!("orders refused now     {refused} (sold out: rolled back, without an event)");
+    println!("orders in all          {}", totals.orders);
+    println!("events NEW             {}", totals.new);
+    println!("events SENT            {}", totals.sent);
+    println!("events FAILED          {}", totals.failed);
+    println!("invoices               {}", totals.invoices);
     println!("events that came twice {}", billing.duplicates());
     match totals.agree() {
         true => println!("Nothing was lost: each order has one event, and one invoice."),

@@ -11,6 +11,7 @@ use crate::scene::*;
 async fn the_settings_are_those_of_the_document_in_code_and_in_the_configuration() {
     let broker = broker().await;
     let scene = Scene::new(&broker).await;
+    scene.posthaste(&["config", "check"]);
     let told = scene.posthaste(&["config", "explain", "--json"]);
     let told: Vec<Value> = serde_json::from_str(&told).unwrap();
     let key = |name: &str| {

@@ -10,6 +10,7 @@ use crate::scene::*;
 async fn the_settings_are_those_of_the_document_in_code_and_in_the_configuration() {
     let broker = broker().await;
     let scene = Scene::new(&broker).await;
+    scene.posthaste(&["config", "check"]);
     let told = scene.posthaste(&["config", "explain", "--json"]);
     let told: Vec<Value> = serde_json::from_str(&told).unwrap();
     let key = |name: &str| {
@@ -61,4 +62,22 @@ async fn the_settings_are_those_of_the_document_in_code_and_in_the_configuration
     }
     let delays: Vec<u64> = (1..=5).map(delay).collect();
     assert_eq!(delays, [1, 2, 4, 8, 16]);
+}
+
+// logistics-5.3
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn posthaste_run_with_this_configuration_is_one_more_worker() {
+    let broker = broker().await;
+    let mut scene = Scene::new(&broker).await;
+    let url = format!("amqp://127.0.0.1:{}", broker.port());
+    let mut command = scene.command(&["run"]);
+    command
+        .env("POSTHASTE_SINK__RABBITMQ__URL", url)
+        .env("POSTHASTE_ADMIN__ENABLED", "false");
+    let daemon = Running::start(command);
+    let events = scene.order(5).await;
+    scene.has(5, "PUBLISHED").await;
+    drop(daemon);
+    let arrived = scene.arrived(&broker).await;
+    assert!(events.iter().all(|event| arrived[event].len() == 1));
 }

@@ -159,18 +159,22 @@ impl Scene {
         arrived
     }
 
-    /// What the admin command prints, with the configuration of this example.
-    pub(crate) fn posthaste(&self, arguments: &[&str]) -> String {
+    /// The program `posthaste`, with the configuration of this example.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(posthaste());
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("POSTHASTE_")) {
             command.env_remove(name);
         }
-        let output = command
+        command
             .args(arguments)
             .current_dir(env!("CARGO_MANIFEST_DIR"))
-            .env("POSTHASTE_DATABASE__URL", &self.address)
-            .output()
-            .unwrap();
+            .env("POSTHASTE_DATABASE__URL", &self.address);
+        command
+    }
+
+    /// What the admin command prints.
+    pub(crate) fn posthaste(&self, arguments: &[&str]) -> String {
+        let output = self.command(arguments).output().unwrap();
         assert!(output.status.success(), "{arguments:?}: {output:?}");
         String::from_utf8(output.stdout).unwrap()
     }
@@ -216,6 +220,23 @@ impl Drop for Worker {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
+    }
+}
+
+/// A program at work, with nothing to say. Killed when it is dropped.
+pub(crate) struct Running(Child);
+
+impl Running {
+    pub(crate) fn start(mut command: Command) -> Self {
+        let quiet = command.stdout(Stdio::null()).stderr(Stdio::null());
+        Self(quiet.spawn().unwrap())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 

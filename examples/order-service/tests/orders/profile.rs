@@ -12,6 +12,7 @@ use crate::scene::*;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_settings_are_those_of_the_document_in_code_and_in_the_configuration() {
     let scene = Scene::new().await;
+    scene.posthaste(&["config", "check"]);
     let told = scene.posthaste(&["config", "explain", "--json"]);
     let told: Vec<Value> = serde_json::from_str(&told).unwrap();
     let profile: BTreeMap<&str, &str> = told
@@ -54,4 +55,26 @@ async fn the_settings_are_those_of_the_document_in_code_and_in_the_configuration
         .collect();
     assert_eq!(ladder, [100, 200, 400, 800, 1600]);
     assert_eq!((settings.max_attempts, days), (5, 30));
+}
+
+// order-service-1.3
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn posthaste_run_with_this_configuration_publishes_as_the_service_does() {
+    let scene = Scene::new().await;
+    let brokers = kafka().await;
+    let mut command = scene.command(&["run"]);
+    command
+        .env("POSTHASTE_SINK__KAFKA__BROKERS", &brokers)
+        .env("POSTHASTE_ADMIN__ENABLED", "false");
+    let daemon = Running::start(command);
+    let placed = scene.orders.place(&order(1)).await.unwrap();
+    scene.has(1, "SENT").await;
+    drop(daemon);
+    let arrived = read(&brokers, "order-service.Order").await;
+    let ours: Vec<_> = arrived
+        .iter()
+        .filter(|record| record.id() == placed.event)
+        .collect();
+    assert_eq!(ours.len(), 1);
+    assert_eq!(ours[0].key, placed.order.to_string());
 }
