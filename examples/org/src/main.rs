@@ -108,9 +108,7 @@ async fn show(time: Duration) -> Result {
         if !killed && began.elapsed() >= time / 2 {
             let active = leader(&*outbox).await?;
             if let Some(place) = instances.iter().position(|it| it.id() == active) {
-                let mut instance = instances.remove(place);
-                instance.kill()?;
-                instance.wait()?;
+                kill(instances.remove(place))?;
             }
             println!("the active instance was killed, after {hired} people were hired");
             killed = true;
@@ -127,9 +125,8 @@ async fn show(time: Duration) -> Result {
     if killed && totals.agree() {
         println!("the other instance took over");
     }
-    for mut instance in instances {
-        instance.kill()?;
-        instance.wait()?;
+    for instance in instances {
+        kill(instance)?;
     }
     println!("{totals}");
     if !totals.agree() {
@@ -168,6 +165,12 @@ fn instance() -> Result<Child> {
         process.env("OUTBOX_RELAY_TABLES", format!("{ORG_OUTBOX},{HRM_OUTBOX}"));
     }
     Ok(process.spawn()?)
+}
+
+fn kill(mut instance: Child) -> std::io::Result<()> {
+    let killed = instance.kill();
+    instance.wait()?;
+    killed
 }
 
 /// The process of the active relay.
