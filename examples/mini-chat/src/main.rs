@@ -16,8 +16,8 @@ use uuid::Uuid;
 
 type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-const TENANTS: usize = 3;
-const GRANT: i64 = 20_000;
+/// The tokens of each tenant. One of them cannot afford much.
+const GRANTS: [i64; 3] = [1_000_000, 1_000_000, 500];
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[tokio::main]
@@ -46,12 +46,17 @@ async fn run() -> Result {
         let token = shutdown.clone();
         dispatchers.push(Dispatcher::start(&address, settings(), publish, token).await?);
     }
-    println!("chatting for {time:?}, with {TENANTS} tenants and 2 dispatchers");
+    println!(
+        "chatting for {time:?}, with {} tenants and 2 dispatchers",
+        GRANTS.len()
+    );
 
     let end = Instant::now() + time;
     let mut users = tokio::task::JoinSet::new();
-    for _ in 0..TENANTS {
-        users.spawn(talk(chat.clone(), Uuid::new_v4(), end));
+    for grant in GRANTS {
+        let tenant_id = Uuid::new_v4();
+        chat.grant(tenant_id, grant).await?;
+        users.spawn(talk(chat.clone(), tenant_id, end));
     }
     let (mut refused, mut again) = (0, 0);
     while let Some(user) = users.join_next().await {
@@ -84,7 +89,6 @@ async fn run() -> Result {
 /// A user who asks until the time is up. Gives back how many turns were refused, and how many
 /// were settled a second time.
 async fn talk(chat: Chat, tenant_id: Uuid, end: Instant) -> Result<(u64, u64)> {
-    chat.grant(tenant_id, GRANT).await?;
     let (mut refused, mut again) = (0, 0);
     for number in 0_u64.. {
         if Instant::now() >= end {
