@@ -84,7 +84,7 @@ pub async fn what_others_claimed_settled_or_put_off_between_two_claims_is_left_a
         ..Claim::new(2)
     };
     let mut mine = one.claim(&onward).await.expect("a claim").events;
-    let theirs = claim_all(&other, &Claim::new(3)).await;
+    let theirs = other.claim(&Claim::new(3)).await.expect("a claim").events;
     assert_eq!(ids(&theirs), ids(&receipts[2..5]));
     deliver(&other, &theirs[..1]).await;
     retry(&other, &theirs[1], HOUR).await;
