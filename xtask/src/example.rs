@@ -82,7 +82,7 @@ pub(crate) static SYSTEMS: [System; 6] = [
     System {
         name: "logistics",
         about: "orders of a haulier, many parallel workers, crashes",
-        needs: &[Need::Postgres],
+        needs: &[Need::Postgres, Need::RabbitMq],
     },
     System {
         name: "farm",
