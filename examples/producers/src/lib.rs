@@ -3,6 +3,7 @@
 //! The producers themselves are in `go/`, `java/`, `python/`, `sql/` and `typescript/`: each is a program of
 //! its own, and knows nothing of Rust. Here is only what starts and watches them.
 
+mod gate;
 mod ledger;
 mod plan;
 mod producer;

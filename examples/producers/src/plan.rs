@@ -2,6 +2,7 @@
 
 use posthaste_testkit::server::Language;
 
+use crate::gate::Gate;
 use crate::{Line, Mode, Producer, Result, Way};
 
 /// Orders for each way and mode.
@@ -45,6 +46,10 @@ pub fn races() -> Vec<u32> {
 pub async fn produce(producers: &[Producer], address: &str) -> Result<Vec<Run>> {
     let mut done = Vec::new();
     for (way, mode) in runs() {
+        let gate = match (mode, orders(way, mode).first()) {
+            (Mode::Race, Some(first)) => Some(Gate::shut(address, *first).await?),
+            _ => None,
+        };
         let mut running = Vec::new();
         for producer in producers {
             let (producer, address) = (producer.clone(), address.to_owned());
@@ -52,6 +57,9 @@ pub async fn produce(producers: &[Producer], address: &str) -> Result<Vec<Run>> 
                 let lines = producer.run(&address, way, mode, &orders(way, mode));
                 (producer.language, lines)
             }));
+        }
+        if let Some(gate) = gate {
+            gate.open(producers.len()).await?;
         }
         for run in running {
             let (language, lines) = run.await?;
