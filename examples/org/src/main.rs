@@ -4,6 +4,7 @@
 //!     cargo xtask example org [--for 30s]
 //!     DATABASE_URL=postgres://localhost/org OUTBOX_RELAY_TABLES=… cargo run -p org -- serve
 
+use std::io::Write as _;
 use std::process::{Child, Command as Process, ExitCode};
 use std::time::{Duration, Instant};
 
@@ -63,7 +64,10 @@ async fn serve() -> Result {
     if let Some(path) = &environment.metrics_path {
         let page = metrics::page(path, metrics::record()?);
         let listener = TcpListener::bind(environment.listen).await?;
-        println!("metrics at http://{}{path}", listener.local_addr()?);
+        say(&format!(
+            "metrics at http://{}{path}",
+            listener.local_addr()?
+        ));
         let ended = shutdown.clone().cancelled_owned();
         tokio::spawn(async {
             axum::serve(listener, page)
@@ -73,7 +77,7 @@ async fn serve() -> Result {
     }
     let bus = Directory::open(&address)?.bus();
     let relays = Relays::start(&address, &environment, bus, &shutdown).await?;
-    println!("{} relays", relays.count());
+    say(&format!("{} relays", relays.count()));
     let mut terminate = signal(SignalKind::terminate())?;
     tokio::select! {
         _ = terminate.recv() => {}
@@ -82,6 +86,11 @@ async fn serve() -> Result {
     shutdown.cancel();
     relays.stopped().await;
     Ok(())
+}
+
+/// A service goes on, though nobody reads what it says.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stdout(), "{line}");
 }
 
 /// The same, but it ends with the process that started it.

@@ -183,10 +183,10 @@ async fn replicas_share_the_work_and_publish_nothing_twice() {
     for replica in replicas {
         replica.stop().await;
     }
+    let events = scene.events().await;
     let calls = calls.lock().unwrap();
     assert_eq!(calls.len(), turns.len());
     assert!(calls.values().all(|replicas| replicas.len() == 1));
-    let events = scene.events().await;
     assert!(
         events
             .iter()

@@ -178,7 +178,7 @@ async fn a_payload_that_the_handler_cannot_read_is_dead_at_once_and_not_told() {
     let scene = Scene::new().await;
     let bus = Directory::open(&scene.address).unwrap().bus();
     let secret = Uuid::new_v4().to_string();
-    let message = Message::json(EmployeeHired::TOPIC, &[secret.clone()]).unwrap();
+    let message = Message::json(EmployeeHired::TOPIC, &[&secret]).unwrap();
     let event = enqueue(&scene, HRM_OUTBOX, message).await;
     let relays = scene.relays(&[], bus).await;
     let hrm = open(&scene.address, HRM_OUTBOX).await;
