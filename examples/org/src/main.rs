@@ -88,16 +88,16 @@ async fn serve() -> Result {
     Ok(())
 }
 
-/// A service goes on, though nobody reads what it says.
-fn say(line: &str) {
-    let _ = writeln!(std::io::stdout(), "{line}");
-}
-
 /// The same, but it ends with the process that started it.
 async fn attached() -> Result {
     let signal = rustix::process::Signal::TERM;
     rustix::process::set_parent_process_death_signal(Some(signal))?;
     serve().await
+}
+
+/// A service goes on, though nobody reads what it says.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stdout(), "{line}");
 }
 
 async fn show(time: Duration) -> Result {
