@@ -25,7 +25,7 @@ async fn while_the_broker_is_down_events_stay_pending_and_flow_when_it_is_back()
 
     // The farm works on. What it tells waits, and has failed no attempt.
     events.extend(scene.sow(20).await);
-    until("the outage is noticed", async || {
+    eventually("the outage is noticed", async || {
         let standing = publishing.view.look().unwrap();
         standing.destinations[0].outage.is_some()
     })
@@ -74,7 +74,7 @@ async fn a_network_that_stays_silent_costs_an_event_its_three_attempts() {
     proxy.hole();
     let lost = scene.sow(1).await[0];
     // Failed once: pending again, with one retry counted.
-    until("the first attempt has failed", async || {
+    eventually("the first attempt has failed", async || {
         let event = scene.event(lost).await;
         event.attempts == 1 && event.status == Status::Pending && event.last_error.is_some()
     })
@@ -118,7 +118,7 @@ async fn a_network_that_was_silent_is_used_again_by_the_next_attempt() {
     scene.has(1, "Processed").await;
     proxy.hole();
     let event = scene.sow(1).await[0];
-    until("the first attempt has failed", async || {
+    eventually("the first attempt has failed", async || {
         scene.event(event).await.last_error.is_some()
     })
     .await;

@@ -112,7 +112,7 @@ async fn a_broker_that_is_down_is_told() {
     let publishing = scene.publish(nowhere, Catalogue::new(), settings()).await;
     let monitor = Monitor::new(scene.store.clone(), publishing.view.clone());
     scene.sow(1).await;
-    until("the outage is told", async || {
+    eventually("the outage is told", async || {
         let report = monitor.look().await.unwrap();
         report.alerts(&Limits::default()) == [Alert::Outage]
     })

@@ -35,7 +35,7 @@ fn scrape(address: &str) -> std::io::Result<String> {
 async fn the_program_loses_nothing_and_exports_the_metrics_of_the_document() {
     // Its queue gets the events of every farm on its broker.
     let broker = broker_alone().await;
-    let address = fresh_database().await;
+    let address = database().await;
     let free = TcpListener::bind("127.0.0.1:0").unwrap();
     let listen = free.local_addr().unwrap().to_string();
     drop(free);
@@ -56,7 +56,7 @@ async fn the_program_loses_nothing_and_exports_the_metrics_of_the_document() {
         "outbox_process_latency_seconds_count{",
         "outbox_attempts_bucket{",
     ];
-    until("all metrics are there", async || {
+    eventually("all metrics are there", async || {
         let text = scrape(&listen).unwrap_or_default();
         metrics.iter().all(|name| text.contains(name))
     })

@@ -1,10 +1,7 @@
 //! A database of its own for each test, publishers at work on it, and what an independent subscriber reads.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
-use std::process::Command;
 use std::sync::{Arc, LazyLock};
-use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -14,16 +11,18 @@ use farm::publisher::{Publisher, relay};
 use farm::{EXCHANGE, Farm, OUTBOX};
 use posthaste::{Record, Store, Table, store};
 use posthaste_relay::{Settings, View};
-use posthaste_testkit::server::{Options, RabbitMq, postgres_url, python};
+use posthaste_testkit::scene::{posthaste, python};
+use posthaste_testkit::server::{Options, RabbitMq};
 use serde_json::Value;
 use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard, oneshot};
 use tokio::task::JoinHandle;
-use tokio_postgres::{Client, NoTls};
+use tokio_postgres::Client;
 use uuid::Uuid;
 
+pub(crate) use posthaste_testkit::outbox::connect;
+pub(crate) use posthaste_testkit::scene::{blocking, database, eventually};
+
 const PIKA: &str = include_str!("../../../../crates/posthaste-testkit/python/rabbitmq.py");
-/// Far more than anything here takes.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 static BROKER: LazyLock<RwLock<RabbitMq>> =
     LazyLock::new(|| RwLock::new(RabbitMq::start(Options::new()).unwrap()));
@@ -49,14 +48,15 @@ pub(crate) struct Scene {
 
 impl Scene {
     pub(crate) async fn new(broker: &RabbitMq) -> Self {
-        let address = fresh_database().await;
+        let address = database().await;
         let farm = Farm::open(&address).await.unwrap();
         let table = Table::parse(OUTBOX).unwrap();
         let queue = format!("t-{}", Uuid::new_v4().simple());
         let actions = [
             "exchange", EXCHANGE, "-", "queue", &queue, "-", "bind", &queue, EXCHANGE, "farm.#",
         ];
-        pika(&broker.url(), &actions).await;
+        let url = broker.url();
+        python(PIKA, &[&[url.as_str()], &actions[..]].concat()).await;
         Self {
             client: connect(&address).await,
             store: store::connect(&address, table).await.unwrap(),
@@ -113,7 +113,7 @@ impl Scene {
 
     /// Waits until so many events have this status.
     pub(crate) async fn has(&self, count: i64, status: &str) {
-        until(&format!("{count} {status}"), async || {
+        eventually(&format!("{count} {status}"), async || {
             self.statuses().await.get(status) == Some(&count)
         })
         .await;
@@ -142,10 +142,7 @@ impl Scene {
 
     /// What the admin command prints, with the configuration of this example.
     pub(crate) fn posthaste(&self, arguments: &[&str]) -> String {
-        let mut command = Command::new(program());
-        for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("POSTHASTE_")) {
-            command.env_remove(name);
-        }
+        let mut command = posthaste();
         let output = command
             .args(arguments)
             .current_dir(env!("CARGO_MANIFEST_DIR"))
@@ -182,7 +179,7 @@ pub(crate) struct Arrived {
 }
 
 async fn read(url: &str, queue: &str) -> Vec<Arrived> {
-    let printed = pika(url, &["read", queue]).await;
+    let printed = python(PIKA, &[url, "read", queue]).await;
     let lines = printed.lines().map(|line| {
         let line: Value = serde_json::from_str(line).unwrap();
         let text = |value: &Value| value.as_str().unwrap().to_owned();
@@ -196,56 +193,4 @@ async fn read(url: &str, queue: &str) -> Vec<Arrived> {
         }
     });
     lines.collect()
-}
-
-async fn pika(url: &str, actions: &[&str]) -> String {
-    let arguments = std::iter::once(&url)
-        .chain(actions)
-        .map(ToString::to_string);
-    let arguments: Vec<String> = arguments.collect();
-    blocking(move || {
-        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        String::from_utf8(python(PIKA, &arguments).unwrap()).unwrap()
-    })
-    .await
-}
-
-pub(crate) async fn fresh_database() -> String {
-    let server = postgres_url();
-    let name = format!("t{}", Uuid::new_v4().simple());
-    let create = format!("create database {name}");
-    connect(&server).await.batch_execute(&create).await.unwrap();
-    let (server, _) = server.rsplit_once('/').unwrap();
-    format!("{server}/{name}")
-}
-
-pub(crate) async fn connect(address: &str) -> Client {
-    let (client, connection) = tokio_postgres::connect(address, NoTls).await.unwrap();
-    tokio::spawn(connection);
-    client
-}
-
-pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
-    let started = Instant::now();
-    while !holds().await {
-        assert!(started.elapsed() < PATIENCE, "waited for: {what}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-}
-
-pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    tokio::task::spawn_blocking(work).await.unwrap()
-}
-
-/// Cargo builds it with the tests of its package, and puts it beside the tests' own directory.
-fn program() -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let target = test.parent().and_then(|deps| deps.parent()).unwrap();
-    let program = target.join("posthaste");
-    assert!(
-        program.is_file(),
-        "{} is missing: build it with `cargo test --workspace --all-features --no-run`",
-        program.display()
-    );
-    program
 }

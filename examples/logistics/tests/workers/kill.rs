@@ -27,7 +27,7 @@ async fn what_killed_workers_held_is_taken_over_at_once_and_nothing_is_lost() {
     broker.pause().unwrap();
     scene.store.resume(&Target::Outbox, &act).await.unwrap();
     let held = async || scene.store.relays().await.unwrap();
-    until("each worker holds a batch", async || {
+    eventually("each worker holds a batch", async || {
         let relays = held().await;
         relays.iter().filter(|relay| relay.leases == 50).count() == 8
     })

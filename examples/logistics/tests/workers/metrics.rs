@@ -35,7 +35,7 @@ async fn eight_workers_publish_each_event_once_and_prometheus_reads_the_four_met
         Some(value.parse().unwrap())
     };
     let reads = async |what: &str, expected: f64| {
-        until(&format!("{what} is {expected}"), async || {
+        eventually(&format!("{what} is {expected}"), async || {
             query(what) == Some(expected)
         })
         .await;
@@ -65,7 +65,7 @@ async fn eight_workers_publish_each_event_once_and_prometheus_reads_the_four_met
         .await
         .unwrap()[0]
         .id;
-    until("it has failed once", async || {
+    eventually("it has failed once", async || {
         let event = scene.store.show(lost).await.unwrap().unwrap();
         event.last_error.is_some()
     })
@@ -73,7 +73,7 @@ async fn eight_workers_publish_each_event_once_and_prometheus_reads_the_four_met
     reads("outbox_pending_count", 1.0).await;
     let skip = "update outbox_events set attempts = 5, next_attempt_at = clock_timestamp()
                 where id = $1 and status = 'pending'";
-    until("its last attempt is due", async || {
+    eventually("its last attempt is due", async || {
         scene.client.execute(skip, &[&lost]).await.unwrap() == 1
     })
     .await;

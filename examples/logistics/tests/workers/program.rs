@@ -14,7 +14,7 @@ fn told(output: &Output) -> String {
 async fn the_program_kills_workers_and_loses_nothing() {
     // Its queue gets the events of all services on its broker.
     let broker = broker_alone().await;
-    let address = fresh_database().await;
+    let address = database().await;
     let mut command = program();
     command
         .args(["--for", "2s"])

@@ -76,7 +76,7 @@ async fn a_failed_event_is_pending_again_after_one_then_two_seconds_and_failed_a
 /// The event, once so many attempts of it have failed.
 async fn failed(scene: &Scene, id: Uuid, attempts: u32) -> Record {
     let mut found = None;
-    until(&format!("attempt {attempts} has failed"), async || {
+    eventually(&format!("attempt {attempts} has failed"), async || {
         let event = scene.store.show(id).await.unwrap().unwrap();
         let is_over = event.attempts == attempts && event.status == Status::Pending;
         found = Some(event);

@@ -3,24 +3,24 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, LazyLock, Mutex};
-use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use logistics::{EXCHANGE, OUTBOX, Order, Orders};
 use posthaste::{Store, Table, store};
-use posthaste_testkit::server::{Options, RabbitMq, postgres_url, python};
+use posthaste_testkit::scene::{posthaste, python};
+use posthaste_testkit::server::{Options, RabbitMq};
 use serde_json::Value;
 use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
-use tokio_postgres::{Client, NoTls};
+use tokio_postgres::Client;
 use uuid::Uuid;
 
+pub(crate) use posthaste_testkit::outbox::connect;
+pub(crate) use posthaste_testkit::scene::{Running, blocking, database, eventually};
+
 const PIKA: &str = include_str!("../../../../crates/posthaste-testkit/python/rabbitmq.py");
-/// Far more than anything here takes.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 static BROKER: LazyLock<RwLock<RabbitMq>> =
     LazyLock::new(|| RwLock::new(RabbitMq::start(Options::new()).unwrap()));
@@ -46,7 +46,7 @@ pub(crate) struct Scene {
 
 impl Scene {
     pub(crate) async fn new(broker: &RabbitMq) -> Self {
-        let address = fresh_database().await;
+        let address = database().await;
         let orders = Orders::open(&address).await.unwrap();
         let table = Table::parse(OUTBOX).unwrap();
         let queue = format!("t-{}", Uuid::new_v4().simple());
@@ -54,7 +54,8 @@ impl Scene {
         let actions = [
             "exchange", EXCHANGE, "-", "queue", &queue, "-", "bind", &queue, EXCHANGE, created,
         ];
-        pika(&broker.url(), &actions).await;
+        let url = broker.url();
+        python(PIKA, &[&[url.as_str()], &actions[..]].concat()).await;
         Self {
             client: connect(&address).await,
             store: store::connect(&address, table).await.unwrap(),
@@ -103,7 +104,7 @@ impl Scene {
     /// Eight of them, which have all begun.
     pub(crate) async fn eight_workers(&self, broker: &RabbitMq) -> Vec<Worker> {
         let workers: Vec<Worker> = (0..8).map(|_| self.worker(broker)).collect();
-        until("eight workers are there", async || {
+        eventually("eight workers are there", async || {
             let relays = self.store.relays().await.unwrap();
             let pids: BTreeSet<u32> = relays.iter().filter_map(|relay| relay.pid).collect();
             workers
@@ -124,7 +125,7 @@ impl Scene {
     /// Waits until so many events have this status.
     pub(crate) async fn has(&self, count: usize, status: &str) {
         let count = i64::try_from(count).unwrap();
-        until(&format!("{count} {status}"), async || {
+        eventually(&format!("{count} {status}"), async || {
             self.statuses().await.get(status) == Some(&count)
         })
         .await;
@@ -143,7 +144,8 @@ impl Scene {
             .unwrap();
         let ours: BTreeSet<Uuid> = rows.iter().map(|row| row.get(0)).collect();
         let mut arrived: BTreeMap<Uuid, Vec<Value>> = BTreeMap::new();
-        for line in pika(&broker.url(), &["read", &self.queue]).await.lines() {
+        let read = python(PIKA, &[&broker.url(), "read", &self.queue]).await;
+        for line in read.lines() {
             let line: Value = serde_json::from_str(line).unwrap();
             let id: Uuid = line["properties"]["message_id"]
                 .as_str()
@@ -161,10 +163,7 @@ impl Scene {
 
     /// The program `posthaste`, with the configuration of this example.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(posthaste());
-        for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("POSTHASTE_")) {
-            command.env_remove(name);
-        }
+        let mut command = posthaste();
         command
             .args(arguments)
             .current_dir(env!("CARGO_MANIFEST_DIR"))
@@ -223,23 +222,6 @@ impl Drop for Worker {
     }
 }
 
-/// A program at work, with nothing to say. Killed when it is dropped.
-pub(crate) struct Running(Child);
-
-impl Running {
-    pub(crate) fn start(mut command: Command) -> Self {
-        let quiet = command.stdout(Stdio::null()).stderr(Stdio::null());
-        Self(quiet.spawn().unwrap())
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 pub(crate) fn order(kilograms: i32) -> Order {
     Order {
         id: Uuid::now_v7(),
@@ -260,56 +242,4 @@ pub(crate) fn program() -> Command {
 fn free_address() -> String {
     let free = TcpListener::bind("127.0.0.1:0").unwrap();
     free.local_addr().unwrap().to_string()
-}
-
-async fn pika(url: &str, actions: &[&str]) -> String {
-    let arguments = std::iter::once(&url)
-        .chain(actions)
-        .map(ToString::to_string);
-    let arguments: Vec<String> = arguments.collect();
-    blocking(move || {
-        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        String::from_utf8(python(PIKA, &arguments).unwrap()).unwrap()
-    })
-    .await
-}
-
-pub(crate) async fn fresh_database() -> String {
-    let server = postgres_url();
-    let name = format!("t{}", Uuid::new_v4().simple());
-    let create = format!("create database {name}");
-    connect(&server).await.batch_execute(&create).await.unwrap();
-    let (server, _) = server.rsplit_once('/').unwrap();
-    format!("{server}/{name}")
-}
-
-pub(crate) async fn connect(address: &str) -> Client {
-    let (client, connection) = tokio_postgres::connect(address, NoTls).await.unwrap();
-    tokio::spawn(connection);
-    client
-}
-
-pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
-    let started = Instant::now();
-    while !holds().await {
-        assert!(started.elapsed() < PATIENCE, "waited for: {what}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-}
-
-pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    tokio::task::spawn_blocking(work).await.unwrap()
-}
-
-/// Cargo builds it with the tests of its package, and puts it beside the tests' own directory.
-fn posthaste() -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let target = test.parent().and_then(|deps| deps.parent()).unwrap();
-    let program = target.join("posthaste");
-    assert!(
-        program.is_file(),
-        "{} is missing: build it with `cargo test --workspace --all-features --no-run`",
-        program.display()
-    );
-    program
 }

@@ -1,7 +1,7 @@
 //! What these tests share: a database of one's own with the chat in it, and patience.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mini_chat::{Billing, Chat, Dispatcher, Ending, OUTBOX, Request, Settled, settings};
 use posthaste::store::{self, Filter};
@@ -9,14 +9,14 @@ use posthaste::{Event, Record, Status, Store, Table};
 use posthaste_relay::sink::{Outcome, Sink};
 use posthaste_relay::{Retry, Settings, sink};
 use posthaste_testkit::outbox::connect;
-use posthaste_testkit::server::postgres_url;
+use posthaste_testkit::scene::PATIENCE;
 use tokio_postgres::Client;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+pub(crate) use posthaste_testkit::scene::{database, eventually};
+
 pub(crate) const MS: fn(u64) -> Duration = Duration::from_millis;
-/// Long enough for a busy machine; a test that works never waits for it.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The chat, in a database that nobody else uses, with one tenant.
 pub(crate) struct Scene {
@@ -151,25 +151,4 @@ pub(crate) async fn store(address: &str) -> Arc<dyn Store> {
 pub(crate) fn pool(address: &str) -> deadpool_postgres::Pool {
     let manager = deadpool_postgres::Manager::new(address.parse().unwrap(), tokio_postgres::NoTls);
     deadpool_postgres::Pool::builder(manager).build().unwrap()
-}
-
-/// A database of its own, in the server that the tests were given.
-pub(crate) async fn database() -> String {
-    let server = postgres_url();
-    let name = format!("chat_{}", Uuid::new_v4().simple());
-    let create = format!("create database {name}");
-    connect(&server).await.batch_execute(&create).await.unwrap();
-    let (host, _) = server
-        .rsplit_once('/')
-        .expect("the address names a database");
-    format!("{host}/{name}")
-}
-
-/// Asks until the answer is yes.
-pub(crate) async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !holds().await {
-        assert!(Instant::now() < deadline, "not within {PATIENCE:?}: {what}");
-        tokio::time::sleep(MS(10)).await;
-    }
 }

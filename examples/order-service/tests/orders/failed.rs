@@ -102,7 +102,7 @@ async fn what_was_sent_is_kept_for_thirty_days_and_what_was_not_for_ever() {
     }
     // It cleans when it starts, and then once a minute.
     let publishing = scene.publish(&brokers).await;
-    until("it is cleaned", async || {
+    eventually("it is cleaned", async || {
         scene.count("select count(*) from outbox").await == 3
     })
     .await;

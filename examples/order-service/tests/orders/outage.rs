@@ -25,7 +25,7 @@ fn told(output: &Output) -> String {
 async fn the_service_goes_on_while_kafka_is_stopped_and_loses_nothing() {
     let mut server = blocking(|| Kafka::start(Options::new()).unwrap()).await;
     let brokers = server.brokers();
-    let address = fresh_database().await;
+    let address = database().await;
     let service = program()
         .args(["--for", "6s"])
         .env("DATABASE_URL", &address)
@@ -36,12 +36,12 @@ async fn the_service_goes_on_while_kafka_is_stopped_and_loses_nothing() {
         .unwrap();
     let client = connect(&address).await;
     let is_set_up = "select to_regclass('order_events') is not null";
-    until("the service has its tables", async || {
+    eventually("the service has its tables", async || {
         client.query_one(is_set_up, &[]).await.unwrap().get(0)
     })
     .await;
     let some = async |status: &str, least: i64| {
-        until(&format!("{least} {status}"), async || {
+        eventually(&format!("{least} {status}"), async || {
             statuses(&client).await.get(status) >= Some(&least)
         })
         .await;

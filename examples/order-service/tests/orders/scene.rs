@@ -1,25 +1,25 @@
 //! A database of its own for each test, publishers at work on it, and what an independent consumer reads.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use order_service::publisher::publisher;
 use order_service::{Line, NewOrder, Orders};
 use posthaste::{Store, Table, store};
-use posthaste_testkit::server::{Kafka, postgres_url, python};
+use posthaste_testkit::scene::{posthaste, python};
+use posthaste_testkit::server::Kafka;
 use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
-use tokio_postgres::{Client, NoTls};
+use tokio_postgres::Client;
 use uuid::Uuid;
 
+pub(crate) use posthaste_testkit::outbox::connect;
+pub(crate) use posthaste_testkit::scene::{Running, blocking, database, eventually};
+
 const READER: &str = include_str!("../../../../crates/posthaste-testkit/python/kafka.py");
-/// Far more than anything here takes.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A database, with an order service on it.
 pub(crate) struct Scene {
@@ -30,7 +30,7 @@ pub(crate) struct Scene {
 
 impl Scene {
     pub(crate) async fn new() -> Self {
-        let address = fresh_database().await;
+        let address = database().await;
         let orders = Orders::open(&address).await.unwrap();
         orders.stock("lamp", 1000).await.unwrap();
         Self {
@@ -62,7 +62,7 @@ impl Scene {
 
     /// Waits until so many events have this status.
     pub(crate) async fn has(&self, count: i64, status: &str) {
-        until(&format!("{count} {status}"), async || {
+        eventually(&format!("{count} {status}"), async || {
             self.statuses().await.get(status) == Some(&count)
         })
         .await;
@@ -74,10 +74,7 @@ impl Scene {
 
     /// The program `posthaste`, with the configuration of this example.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(program());
-        for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("POSTHASTE_")) {
-            command.env_remove(name);
-        }
+        let mut command = posthaste();
         command
             .args(arguments)
             .current_dir(env!("CARGO_MANIFEST_DIR"))
@@ -106,50 +103,10 @@ impl Publishing {
     }
 }
 
-/// A program at work, with nothing to say. Killed when it is dropped.
-pub(crate) struct Running(Child);
-
-impl Running {
-    pub(crate) fn start(mut command: Command) -> Self {
-        let quiet = command.stdout(Stdio::null()).stderr(Stdio::null());
-        Self(quiet.spawn().unwrap())
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-pub(crate) async fn fresh_database() -> String {
-    let server = postgres_url();
-    let name = format!("t{}", Uuid::new_v4().simple());
-    let create = format!("create database {name}");
-    connect(&server).await.batch_execute(&create).await.unwrap();
-    let (server, _) = server.rsplit_once('/').unwrap();
-    format!("{server}/{name}")
-}
-
-pub(crate) async fn connect(address: &str) -> Client {
-    let (client, connection) = tokio_postgres::connect(address, NoTls).await.unwrap();
-    tokio::spawn(connection);
-    client
-}
-
 pub(crate) async fn statuses(client: &Client) -> BTreeMap<String, i64> {
     let sql = "select status, count(*) from order_events group by status";
     let rows = client.query(sql, &[]).await.unwrap();
     rows.iter().map(|row| (row.get(0), row.get(1))).collect()
-}
-
-pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
-    let started = Instant::now();
-    while !holds().await {
-        assert!(started.elapsed() < PATIENCE, "waited for: {what}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
 }
 
 /// The broker that tests share, with the topic that the service needs.
@@ -174,7 +131,7 @@ for made in admin.create_topics([NewTopic(sys.argv[2], 1, 1)]).values():
 "#;
 
 pub(crate) async fn create_topic(brokers: &str, topic: &str) {
-    run(CREATE, &[brokers, topic]).await;
+    python(CREATE, &[brokers, topic]).await;
 }
 
 /// A record as the consumer in Python reads it.
@@ -193,7 +150,7 @@ impl Record {
 
 /// All that is in a topic.
 pub(crate) async fn read(brokers: &str, topic: &str) -> Vec<Record> {
-    let printed = run(READER, &["read", brokers, topic]).await;
+    let printed = python(READER, &["read", brokers, topic]).await;
     let text = |value: &Value| {
         let bytes = STANDARD.decode(value.as_str().unwrap()).unwrap();
         String::from_utf8(bytes).unwrap()
@@ -212,19 +169,6 @@ pub(crate) async fn read(brokers: &str, topic: &str) -> Vec<Record> {
     lines.collect()
 }
 
-async fn run(script: &'static str, arguments: &[&str]) -> String {
-    let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
-    blocking(move || {
-        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        String::from_utf8(python(script, &arguments).unwrap()).unwrap()
-    })
-    .await
-}
-
-pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    tokio::task::spawn_blocking(work).await.unwrap()
-}
-
 pub(crate) fn order(quantity: i32) -> NewOrder {
     NewOrder {
         customer: Uuid::now_v7(),
@@ -234,17 +178,4 @@ pub(crate) fn order(quantity: i32) -> NewOrder {
             cents: 2990,
         }],
     }
-}
-
-/// Cargo builds it with the tests of its package, and puts it beside the tests' own directory.
-fn program() -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let target = test.parent().and_then(|deps| deps.parent()).unwrap();
-    let program = target.join("posthaste");
-    assert!(
-        program.is_file(),
-        "{} is missing: build it with `cargo test --workspace --all-features --no-run`",
-        program.display()
-    );
-    program
 }

@@ -1,17 +1,19 @@
 //! What these tests share: a database of one's own with the service in it, and patience.
 
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use org::{Command, Environment, HRM_OUTBOX, ORG_OUTBOX, Organizations, Relays, Staff, set_up};
 use posthaste::store;
 use posthaste::{Event, Record, Status, Store, Table};
 use posthaste_relay::sink::{self, Outcome, Sink};
 use posthaste_testkit::outbox::connect;
-use posthaste_testkit::server::postgres_url;
+use posthaste_testkit::scene::PATIENCE;
 use tokio_postgres::Client;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
+
+pub(crate) use posthaste_testkit::scene::{database, eventually};
 
 pub(crate) const MS: fn(u64) -> Duration = Duration::from_millis;
 /// Both outboxes, and quick enough for tests.
@@ -19,8 +21,6 @@ pub(crate) const BRISK: &[(&str, &str)] = &[
     ("OUTBOX_RELAY_TABLES", "public.org_outbox,public.hrm_outbox"),
     ("OUTBOX_RELAY_POLL_INTERVAL", "50ms"),
 ];
-/// Long enough for a busy machine; a test that works never waits for it.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The service, in a database that nobody else uses.
 pub(crate) struct Scene {
@@ -165,25 +165,4 @@ pub(crate) fn willing() -> impl Sink {
 pub(crate) async fn open(address: &str, table: &str) -> Arc<dyn Store> {
     let table = Table::parse(table).unwrap();
     store::connect(address, table).await.unwrap()
-}
-
-/// A database of its own, in the server that the tests were given.
-pub(crate) async fn database() -> String {
-    let server = postgres_url();
-    let name = format!("org_{}", Uuid::new_v4().simple());
-    let create = format!("create database {name}");
-    connect(&server).await.batch_execute(&create).await.unwrap();
-    let (host, _) = server
-        .rsplit_once('/')
-        .expect("the address names a database");
-    format!("{host}/{name}")
-}
-
-/// Asks until the answer is yes.
-pub(crate) async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !holds().await {
-        assert!(Instant::now() < deadline, "not within {PATIENCE:?}: {what}");
-        tokio::time::sleep(MS(10)).await;
-    }
 }
