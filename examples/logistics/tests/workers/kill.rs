@@ -23,6 +23,10 @@ async fn what_killed_workers_held_is_taken_over_at_once_and_nothing_is_lost() {
         why: "to have all begin at the same time".to_owned(),
     };
     scene.store.pause(&Target::Outbox, &act).await.unwrap();
+    eventually("each worker knows that it is to pause", async || {
+        workers.iter().all(Worker::is_paused)
+    })
+    .await;
     scene.order(450).await;
     broker.pause().unwrap();
     scene.store.resume(&Target::Outbox, &act).await.unwrap();

@@ -205,6 +205,13 @@ impl Worker {
         self.process.wait().unwrap();
     }
 
+    /// Whether it has noticed that its outbox is paused.
+    pub(crate) fn is_paused(&self) -> bool {
+        let metrics = self.scrape().unwrap_or_default();
+        let mut lines = metrics.lines();
+        lines.any(|line| line.starts_with("outbox_paused{") && line.ends_with(" 1"))
+    }
+
     pub(crate) fn scrape(&self) -> std::io::Result<String> {
         let mut stream = TcpStream::connect(&self.metrics)?;
         let request = "GET /metrics HTTP/1.1\r\nHost: worker\r\nConnection: close\r\n\r\n";
