@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering as Memory};
 use std::sync::{Arc, Mutex};
 
 use metrics::{Counter, Histogram, counter, histogram};
-use posthaste::Event;
-use posthaste::store::{Health, Stats};
+use posthaste::store::{Died, Health, Stats};
+use uuid::Uuid;
 
 use crate::sink::Outcome;
 
@@ -106,22 +106,29 @@ impl Observer {
     }
 
     /// The tenant as it may stand in a log.
-    pub(crate) fn tenant(&self, event: &Event) -> String {
-        match (event.tenant_id, self.mask_tenant) {
+    pub(crate) fn tenant(&self, tenant_id: Option<Uuid>) -> String {
+        match (tenant_id, self.mask_tenant) {
             (None, _) => String::new(),
             (Some(_), true) => "***".to_owned(),
             (Some(tenant), false) => tenant.to_string(),
         }
     }
 
-    pub(crate) fn died(&self, topic: &str, reason: posthaste::DeadReason) {
+    pub(crate) fn died(&self, died: &Died) {
+        self.count_death(&died.topic, died.reason);
+        tracing::error!(
+            table = self.table, topic = died.topic, id = %died.id, tenant = self.tenant(died.tenant_id),
+            sequence = died.sequence, attempts = died.attempts, reason = %died.reason, "an event is dead"
+        );
+    }
+
+    pub(crate) fn count_death(&self, topic: &str, reason: posthaste::DeadReason) {
         self.deaths.fetch_add(1, Memory::Relaxed);
         counter!(
             "outbox_dead_total", "table" => self.table.clone(), "topic" => topic.to_owned(),
             "result" => reason.as_str()
         )
         .increment(1);
-        tracing::error!(table = self.table, topic, %reason, "an event is dead");
     }
 
     pub(crate) fn deaths(&self) -> u64 {

@@ -48,7 +48,7 @@ async fn fill(fresh: &Fresh) {
 async fn claims(fresh: &Fresh) -> Vec<(&'static str, Plan)> {
     let session = Session::new(fresh, sql!("session_claim")).await;
     let claim = format!(
-        "{BATCH}, 60, '{OWNER}', 25, null, null, null, '{{}}', '-infinity', 0, '{{}}', 'shop.dead-letters.v1'"
+        "{BATCH}, 60, '{OWNER}', 25, null, null, null, '{{}}', '-infinity', 0, '{{}}', 'shop.dead-letters.v1', 1000000000"
     );
     let keyed = format!("{claim}, {}, 'block'", 4 * BATCH);
     vec![
@@ -229,7 +229,9 @@ async fn a_claim_that_goes_onward_is_not_slowed_by_dead_rows() {
 
     let session = Session::new(&fresh, sql!("session_claim")).await;
     let claim = |from: &str| {
-        format!("100, 60, '{OWNER}', 25, null, null, null, '{{}}', {from}, '{{}}', null")
+        format!(
+            "100, 60, '{OWNER}', 25, null, null, null, '{{}}', {from}, '{{}}', null, 1000000000"
+        )
     };
     let onward = format!("'{at}', {sequence}");
     let onward = session.explain(sql!("claim"), &claim(&onward)).await;

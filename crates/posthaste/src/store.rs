@@ -219,6 +219,9 @@ pub trait Store: Send + Sync + 'static {
 pub struct Claim {
     /// At most this many events.
     pub limit: u32,
+    /// And no more once they have this many bytes of payload together, about: at least one, and none more than needed
+    /// to get there.
+    pub bytes: u64,
     /// For how long.
     pub lease: Duration,
     /// What has had this many attempts is dead.
@@ -236,10 +239,11 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// A claim of at most this many events, with the defaults: 60 s, 25 attempts, any event, no order.
+    /// A claim of at most this many events, with the defaults: any size, 60 s, 25 attempts, any event, no order.
     pub fn new(limit: u32) -> Self {
         Self {
             limit,
+            bytes: u64::MAX,
             lease: Duration::from_secs(60),
             max_attempts: 25,
             scope: Scope::default(),
@@ -264,6 +268,8 @@ pub enum Reach {
     /// From the latest that this store has seen: finds what was enqueued since, even while a long
     /// line of events waits for the ones before them in their keys.
     Latest,
+    /// From the oldest on, for some of what other claims are about: where those go on from stays as it was.
+    Aside,
 }
 
 /// Which events a relay or a filter is about. Empty: all.
@@ -308,10 +314,27 @@ pub struct Claimed {
     pub malformed: Vec<(Lease, String)>,
     /// Leased, but behind a malformed event of their key: to be settled as [`Verdict::Release`].
     pub held_back: Vec<Lease>,
-    /// Found without an attempt left, or parked, and now dead: topic and reason.
-    pub died: Vec<(String, DeadReason)>,
+    /// Found without an attempt left, or parked, and now dead.
+    pub died: Vec<Died>,
     /// Whether there may be more that is due now.
     pub more: bool,
+}
+
+/// An event that a claim found without an attempt left, or behind a dead one of its key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Died {
+    /// Which one.
+    pub id: Uuid,
+    /// Its place in the outbox.
+    pub sequence: i64,
+    /// Its topic.
+    pub topic: String,
+    /// Its tenant.
+    pub tenant_id: Option<Uuid>,
+    /// How often it was tried.
+    pub attempts: u32,
+    /// Why it is dead.
+    pub reason: DeadReason,
 }
 
 impl Claimed {

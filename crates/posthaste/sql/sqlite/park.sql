@@ -5,4 +5,4 @@ set status = 'dead', dead_at = ?1, dead_reason = 'parked', updated_at = ?1,
 where sequence in (select value from json_each(?2))
   and delivered_at is null and dead_at is null
   and (lease_owner is null or lease_until < ?1 or lease_owner in (select value from json_each(?3)))
-returning topic, sequence
+returning id, sequence, topic, tenant_id, attempts

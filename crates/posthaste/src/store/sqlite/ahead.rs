@@ -44,7 +44,7 @@ impl Outbox {
         };
         let candidates = look.wait().await?;
         if let Some(from) = candidates.goes_on_from()
-            && claim.reach != Reach::Latest
+            && matches!(claim.reach, Reach::Oldest | Reach::Onward)
             && candidates.bytes() <= LARGE
         {
             let claim = Claim {

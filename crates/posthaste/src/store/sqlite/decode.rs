@@ -14,7 +14,7 @@ use crate::header;
 use crate::message::TraceContext;
 use crate::store::cursors::Cursor;
 use crate::store::letter::Death;
-use crate::store::{Audit, Content};
+use crate::store::{Audit, Content, Died};
 use crate::table::Table;
 
 /// The time in microseconds since 1970. It is the clock that SQLite itself asks; only that
@@ -109,6 +109,18 @@ pub(super) fn taken(row: &Row<'_>) -> rusqlite::Result<Taken> {
         attempts: row.get(1)?,
         epoch: row.get(2)?,
         died: reason(maybe_shown(row, 3)?),
+    })
+}
+
+/// One row of `park.sql`.
+pub(super) fn parked(row: &Row<'_>) -> rusqlite::Result<Died> {
+    Ok(Died {
+        id: id(row, 0)?,
+        sequence: row.get(1)?,
+        topic: shown(row, 2)?,
+        tenant_id: maybe_id(row, 3)?,
+        attempts: row.get(4)?,
+        reason: DeadReason::Parked,
     })
 }
 
