@@ -267,6 +267,12 @@ impl Outbox {
                 .prepare_cached(&self.sql.take)?
                 .query_map(values, decode::taken)?
                 .collect::<Result<_, _>>()?;
+            for sequence in taken.iter().map(|taken| taken.sequence) {
+                if let Some(read) = read.get(&sequence).filter(|read| read.renamed) {
+                    let mut rename = connection.prepare_cached(&self.sql.rename)?;
+                    rename.execute(params![sequence, read.id.to_string()])?;
+                }
+            }
             if let Some(topic) = &claim.dead_letters {
                 let died = taken.iter().filter(|taken| taken.died.is_some());
                 let mut dead: Vec<i64> = died.map(|taken| taken.sequence).collect();

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use uuid::Uuid;
 
-use super::Outbox;
 use super::home::Lock;
 use super::link::Link;
+use super::{Outbox, decode};
 use crate::store::StoreError;
 
 /// How often to look for owners that are gone and without leases: it reads all live events.
@@ -158,11 +158,10 @@ impl Outbox {
 
     /// Who holds leases.
     fn leased(&self, link: &mut Link) -> Result<HashSet<Uuid>, StoreError> {
-        let owners: Vec<String> = link.read(|connection| {
+        link.read(|connection| {
             let mut statement = connection.prepare_cached(&self.sql.leased)?;
-            statement.query_map([], |row| row.get(0))?.collect()
-        })?;
-        let owners = owners.iter().map(|owner| Uuid::parse_str(owner));
-        Ok(owners.filter_map(Result::ok).collect())
+            let owners = statement.query_map([], |row| decode::maybe_id(row, 0))?;
+            owners.filter_map(Result::transpose).collect()
+        })
     }
 }
