@@ -303,11 +303,13 @@ impl Store for Sqlite {
         };
         let claim = claim.clone();
         self.write(move |outbox, link| {
+            // By key already for the look: nobody else may relay between it and the lease.
+            let present = outbox.be_present(link)?;
             let candidates = match candidates {
                 Some(candidates) => candidates,
                 None => outbox.look_for_events(link, &claim, outbox.start_of(&claim))?,
             };
-            outbox.lease_events(link, &claim, candidates)
+            outbox.lease_events(link, &claim, candidates, &present)
         })
         .await
     }
