@@ -57,7 +57,12 @@ pub(crate) fn selected(config: &Config, place: &Place) -> Result<Vec<Outbox>, Fa
 
 /// The one outbox that a command is about.
 pub(crate) async fn open(place: &Place) -> Result<Arc<dyn Store>, Failure> {
-    connect(&chosen(&load(place)?, place)?).await
+    connect(&outbox(place)?).await
+}
+
+/// The same, as it is configured.
+pub(crate) fn outbox(place: &Place) -> Result<Outbox, Failure> {
+    chosen(&load(place)?, place)
 }
 
 fn chosen(config: &Config, place: &Place) -> Result<Outbox, Failure> {
