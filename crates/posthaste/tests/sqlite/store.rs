@@ -138,6 +138,23 @@ async fn the_right_to_relay_ends_with_the_last_relay_of_the_process() {
     assert!(!is_free());
 }
 
+#[tokio::test]
+async fn an_address_with_a_parameter_is_the_same_file_or_refused() {
+    let file = FreshFile::new();
+    file.enqueue(&[message()]);
+    let at = async |parameters: &str| {
+        let address = format!("{}{parameters}", file.address());
+        Sqlite::connect(&address, file.table.clone()).await
+    };
+    let store = at("?mode=rwc").await.unwrap();
+    assert_eq!(store.stats().await.unwrap().pending, 1);
+    for parameters in ["?mode=ro", "?cache=shared", "?mode=rwc&cache=shared"] {
+        let error = at(parameters).await.err().unwrap();
+        assert_eq!(error.code(), "store.settings", "{error}");
+        assert!(error.to_string().contains("sqlite:shop.db"), "{error}");
+    }
+}
+
 // A writer that takes its time is waited for.
 #[tokio::test]
 async fn a_file_that_is_locked_is_waited_for() {
