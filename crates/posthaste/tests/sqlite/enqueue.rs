@@ -280,3 +280,28 @@ async fn a_transaction_that_sqlite_ended_is_noticed_with_sqlx() {
     transaction.rollback().await.unwrap();
     assert_eq!(events(&file), 0);
 }
+
+// A statement that stops midway leaves what it wrote until then, unless all is rolled back.
+#[tokio::test]
+async fn what_a_store_could_not_enqueue_is_not_there() {
+    for how in ["fail", "rollback"] {
+        let file = FreshFile::new();
+        let trigger = format!(
+            "create trigger odd before insert on {{outbox}} when new.topic like '%odd%' \
+             begin select raise({how}, 'too odd'); end"
+        );
+        file.open().execute_batch(&file.sql(&trigger)).unwrap();
+        let store = file.store().await;
+        let odd = Message::json("shop.odd.placed.v1", &1).unwrap();
+        let batch = [message(), odd, message()];
+        let error = store.enqueue(&batch, TopicRule::Strict).await.unwrap_err();
+        let source = std::error::Error::source(&error).unwrap();
+        let source = source.downcast_ref::<StoreError>().unwrap();
+        assert_eq!(source.code(), "store.refused");
+        let why = std::error::Error::source(source).unwrap().to_string();
+        assert!(why.contains("too odd"), "{why}");
+        assert_eq!(events(&file), 0, "{how}");
+        let enqueued = store.enqueue(&batch[..1], TopicRule::Strict).await;
+        assert_eq!(enqueued.unwrap().len(), 1);
+    }
+}
