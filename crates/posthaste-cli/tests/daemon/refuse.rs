@@ -159,5 +159,11 @@ fn a_file_that_may_not_be_read_or_written_is_told_at_once() {
         why.contains("its folder") && why.contains("shop.db"),
         "{why}"
     );
+    let found = as_nobody(&place, "doctor");
+    assert_eq!(found.code, 5, "{found:?}");
+    assert!(found.out.contains("its folder"), "{found:?}");
+    for of_a_server in ["grant", "server"] {
+        assert!(!found.out.contains(of_a_server), "{found:?}");
+    }
     assert_eq!(place.count("pending"), 1);
 }
