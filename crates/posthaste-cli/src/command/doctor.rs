@@ -10,7 +10,7 @@ use posthaste_relay::sink::Sink;
 use serde::Serialize;
 
 use crate::cli::Place;
-use crate::config::{Destination, Outbox};
+use crate::config::{Config, Destination, Outbox};
 use crate::failure::{Failure, whole};
 use crate::output::{BAD, BOLD, DOUBTFUL, GOOD, Output, paint, visible};
 use crate::{place, time};
@@ -48,7 +48,7 @@ pub(crate) async fn run(place: &Place) -> Result<(), Failure> {
     let output = Output::new(place.json);
     let config = place::load(place)?;
     let outboxes = place::selected(&config, place)?;
-    let mut bad = 0;
+    let mut bad = tell(&output, "configuration", settings(&config))?;
     for outbox in &outboxes {
         let findings = outbox_findings(outbox).await;
         bad += tell(&output, &outbox.table.to_string(), findings)?;
@@ -117,6 +117,25 @@ fn tell(output: &Output, about: &str, findings: Vec<Finding>) -> Result<usize, F
         }
     }
     Ok(bad)
+}
+
+/// What is configured: each doubt about it, or that there is none. With mistakes it would not have come this far.
+fn settings(config: &Config) -> Vec<Finding> {
+    let doubts: Vec<Finding> = config
+        .warnings
+        .iter()
+        .map(|doubt| {
+            let found = match doubt.key.is_empty() {
+                true => doubt.message.clone(),
+                false => format!("{}: {}", doubt.key, doubt.message),
+            };
+            Finding::good("settings", found).doubtful(doubt.help.clone().unwrap_or_default())
+        })
+        .collect();
+    match doubts.is_empty() {
+        true => vec![Finding::good("settings", "they work together")],
+        false => doubts,
+    }
 }
 
 async fn destination(sink: &dyn Sink) -> Finding {

@@ -125,6 +125,7 @@ struct Sql {
     leases: String,
     blocking: String,
     head: String,
+    newest: String,
     behind: String,
 }
 
@@ -201,6 +202,7 @@ impl Sqlite {
             leases: render(include_str!("../../sql/sqlite/leases.sql")),
             blocking: render(include_str!("../../sql/sqlite/blocking.sql")),
             head: render(include_str!("../../sql/sqlite/head.sql")),
+            newest: render(include_str!("../../sql/sqlite/newest.sql")),
             behind: render(include_str!("../../sql/sqlite/behind.sql")),
         };
         Ok(Self {
