@@ -1,4 +1,5 @@
-//! Enqueue with sqlx on SQLite.
+//! Enqueue with sqlx on SQLite. Begin with `begin_with("begin immediate")`: a transaction that reads first may fail
+//! to write, as others have in between.
 
 use sqlx::sqlite::{Sqlite, SqliteRow};
 use sqlx::{AssertSqlSafe, Row as _, SqliteConnection};
