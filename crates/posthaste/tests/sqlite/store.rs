@@ -35,6 +35,19 @@ async fn a_relay_is_woken_when_somebody_else_commits() {
     tokio::join!(is_woken(&one), is_woken(&other));
 }
 
+// The longer nothing happens, the more rarely it looks; but it does.
+#[tokio::test]
+async fn a_relay_that_was_idle_for_long_is_woken_too() {
+    let file = FreshFile::new();
+    let store = file.store().await;
+    store.claim(&Claim::new(1)).await.unwrap();
+    settle_down(&store).await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    file.enqueue(&[message()]);
+    let long = Duration::from_secs(3);
+    tokio::time::timeout(long, store.woken()).await.unwrap();
+}
+
 #[tokio::test]
 async fn what_a_relay_does_itself_wakes_nobody() {
     let file = FreshFile::new();
