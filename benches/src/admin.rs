@@ -11,6 +11,7 @@ use tokio::process::{Child, Command};
 
 use crate::Result;
 use crate::bed::{Bed, Fresh};
+use crate::program::posthaste;
 
 /// What an answer may take.
 const LIMIT: Duration = Duration::from_millis(200);
@@ -138,14 +139,7 @@ struct Daemon {
 
 impl Daemon {
     async fn start(url: &str, fresh: &Fresh) -> Result<Self> {
-        let program = std::env::current_exe()?.with_file_name("posthaste");
-        if !program.exists() {
-            return Err(format!(
-                "{} is missing: run `cargo xtask bench admin`",
-                program.display()
-            )
-            .into());
-        }
+        let program = posthaste()?;
         let folder = tempfile::tempdir()?;
         let port = std::net::TcpListener::bind("127.0.0.1:0")?
             .local_addr()?

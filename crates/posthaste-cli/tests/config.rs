@@ -387,6 +387,7 @@ fn editors_can_use_the_schema() {
         "value_url_file",
         "value_url_port",
         "value_url_in_memory",
+        "value_url_with_parameters",
         "value_tenant",
     ];
     let mut count = 0;

@@ -70,6 +70,8 @@ pub(crate) struct Engine {
     pub(crate) settling: Settling,
     pub(crate) observer: Observer,
     pub(crate) wake: Arc<Notify>,
+    /// The store answers again.
+    recovered: Notify,
     /// Someone is gone: look from the oldest on.
     take_over: AtomicBool,
     /// Whether it is an active relay.
@@ -108,6 +110,7 @@ impl Relay {
                 hand: Hand::default(),
                 settling,
                 wake: Arc::new(Notify::new()),
+                recovered: Notify::new(),
                 take_over: AtomicBool::new(false),
                 leading: AtomicBool::new(leading),
                 pausing: Pausing::default(),
@@ -230,7 +233,10 @@ impl Engine {
                 Err(error) => {
                     self.log_store("claim", &error);
                     let pause = pace.failed();
-                    self.rest(pause).await;
+                    tokio::select! {
+                        _ = self.rest(pause) => {}
+                        () = self.recovered.notified() => {}
+                    }
                 }
             }
         }
@@ -494,8 +500,13 @@ impl Engine {
 
     /// Looks for relays that are gone, and for what is paused.
     async fn watch(self: Arc<Self>) {
+        let mut failed = false;
         loop {
             let (gone, _) = tokio::join!(self.store.take_over(), self.obey_pauses());
+            // The loop may have begun to wait for long: another process had the file, say.
+            if std::mem::replace(&mut failed, gone.is_err()) && gone.is_ok() {
+                self.recovered.notify_one();
+            }
             match gone {
                 Ok(0) => {}
                 Ok(gone) => {

@@ -1,5 +1,7 @@
 //! Addresses of databases: checked, and shown without their passwords.
 
+use posthaste::store::sqlite::Sqlite;
+
 use super::kind::Refusal;
 
 /// Whether this can be the address of a database. What is refused is not repeated: it may hold a password.
@@ -14,7 +16,12 @@ pub(crate) fn check_address(text: &str) -> Result<(), Refusal> {
                 "a database in memory is seen by no other process",
                 "name a file, such as \"sqlite:shop.db\"",
             )),
-            _ => Ok(()),
+            _ => Sqlite::path(text).map(drop).map_err(|_| {
+                Refusal::new(
+                    "it says more than the path of a file",
+                    "write the path alone, such as \"sqlite:shop.db\"; of parameters only ?mode=rwc is understood",
+                )
+            }),
         };
     }
     if !text.starts_with("postgres://") && !text.starts_with("postgresql://") {
@@ -104,6 +111,29 @@ mod tests {
     }
 
     #[test]
+    fn parameters_of_sqlite_are_refused_unless_they_change_nothing() {
+        for text in [
+            "sqlite:shop.db",
+            "sqlite:shop.db?mode=rwc",
+            "sqlite://shop.db?mode=rwc",
+            "sqlite:///var/lib/shop.db?mode=rwc",
+        ] {
+            assert!(Kind::Database.parse(text).is_ok(), "{text}");
+        }
+        for text in [
+            "sqlite:shop.db?mode=ro",
+            "sqlite:shop.db?mode=memory",
+            "sqlite:shop.db?mode=rwc&cache=shared",
+            "sqlite:shop.db?",
+            "sqlite:?mode=rwc",
+            "sqlite:file:shop.db",
+            "sqlite:file:shop.db?mode=rwc",
+        ] {
+            assert!(Kind::Database.parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
     fn a_refused_address_is_not_repeated() {
         for text in [
             "hunter2",
@@ -111,6 +141,7 @@ mod tests {
             "postgres://app:hunter2@db:port/shop",
             "postgres://app:x@db/shop?hunter2=1",
             "host=db password=hunter2",
+            "sqlite:shop.db?key=hunter2",
         ] {
             let refusal = Kind::Database.parse(text).err().unwrap();
             assert!(!format!("{refusal:?}").contains("hunter2"), "{refusal:?}");

@@ -63,7 +63,7 @@ impl Outbox {
         Ok(candidates)
     }
 
-    fn begin_look(self: &Arc<Self>, claim: &Claim, from: Cursor) -> Begun<Candidates> {
+    pub(super) fn begin_look(self: &Arc<Self>, claim: &Claim, from: Cursor) -> Begun<Candidates> {
         let (outbox, claim) = (self.clone(), claim.clone());
         self.home
             .looker

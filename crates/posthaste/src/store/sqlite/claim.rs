@@ -13,6 +13,7 @@ use uuid::Uuid;
 
 use super::decode::{self, Read, Taken};
 use super::link::Link;
+use super::presence::Present;
 use super::{Outbox, list};
 use crate::event::Lease;
 use crate::store::cursors::Cursor;
@@ -64,15 +65,15 @@ impl Outbox {
         cursors.from(claim.reach)
     }
 
-    /// Looks for what can be leased, from a place on.
+    /// Looks for what can be leased, from a place on. It may be done for a store that has left, or for one
+    /// whose file another process relays: it is the lease that takes the right to relay.
     pub(super) fn look_for_events(
         &self,
         link: &mut Link,
         claim: &Claim,
         from: Cursor,
     ) -> Result<Candidates, StoreError> {
-        let present = self.be_present(link)?;
-        let gone = list(&present.gone);
+        let gone = list(&self.gone());
         let now = decode::now();
         let (found, read) = link.read(|connection| {
             let found = match claim.ordering {
@@ -98,8 +99,8 @@ impl Outbox {
         link: &mut Link,
         claim: &Claim,
         candidates: Candidates,
+        present: &Present,
     ) -> Result<Claimed, StoreError> {
-        let present = self.be_present(link)?;
         let (last, more) = (candidates.found.last, candidates.found.more);
         let found = &candidates.found;
         let mut claimed = match found.go.is_empty() && found.park.is_empty() {
@@ -274,6 +275,12 @@ impl Outbox {
                 .prepare_cached(&self.sql.take)?
                 .query_map(values, decode::taken)?
                 .collect::<Result<_, _>>()?;
+            for (sequence, read) in read.iter().filter(|(_, read)| read.renamed) {
+                if taken.iter().any(|taken| taken.sequence == *sequence) {
+                    let mut rename = connection.prepare_cached(&self.sql.rename)?;
+                    rename.execute(params![sequence, read.id.to_string()])?;
+                }
+            }
             if let Some(topic) = &claim.dead_letters {
                 let died = taken.iter().filter(|taken| taken.died.is_some());
                 let mut dead: Vec<i64> = died.map(|taken| taken.sequence).collect();

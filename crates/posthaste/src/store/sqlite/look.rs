@@ -264,7 +264,7 @@ fn mark(row: &Row<'_>) -> rusqlite::Result<Mark> {
 fn attempt(row: &Row<'_>) -> rusqlite::Result<Attempt> {
     let took: Option<f64> = row.get(4)?;
     Ok(Attempt {
-        number: row.get(0)?,
+        number: decode::attempts(row, 0)?,
         epoch: row.get(1)?,
         claimed_at: Some(decode::system_time(row.get(2)?)),
         ended_at: Some(decode::system_time(row.get(3)?)),
@@ -299,9 +299,13 @@ fn head(row: &Row<'_>) -> rusqlite::Result<(BlockedKey, i64)> {
         key: decode::shown(row, 0)?,
         head: decode::id(row, 1)?,
         topic: decode::shown(row, 2)?,
-        status: Status::parse(&decode::shown(row, 3)?).expect("the table checks the status"),
+        status: match Status::parse(&decode::shown(row, 3)?) {
+            Some(status) => status,
+            None if dead_at.is_some() => Status::Dead,
+            None => Status::Pending,
+        },
         reason: decode::reason(decode::maybe_shown(row, 4)?),
-        attempts: row.get(5)?,
+        attempts: decode::attempts(row, 5)?,
         error: decode::maybe_shown(row, 6)?,
         since: dead_at.unwrap_or(decode::system_time(row.get(7)?)),
         next_attempt_at: match dead_at {
