@@ -15,6 +15,8 @@ use crate::program::posthaste;
 
 /// What an answer may take.
 const LIMIT: Duration = Duration::from_millis(200);
+/// What must not take longer, however large the outbox is.
+const MUST: [&str; 2] = ["overview", "first page"];
 const ASKED: usize = 30;
 const READY_WITHIN: Duration = Duration::from_secs(60);
 /// How many events one statement inserts.
@@ -25,6 +27,7 @@ pub(crate) async fn run(bed: &Bed) -> Result {
     let fresh = bed.fresh().await?;
     fill(&fresh, events).await?;
     let daemon = Daemon::start(&bed.url, &fresh).await?;
+    let mut late = Vec::new();
     for (name, path) in questions(&daemon).await? {
         let mut took = Vec::new();
         // The first answer also fills caches, as that of every process does.
@@ -35,6 +38,9 @@ pub(crate) async fn run(bed: &Bed) -> Result {
         took.sort();
         let milliseconds = |time: &Duration| time.as_micros() as f64 / 1000.0;
         let slowest = took.last().expect("asked");
+        if MUST.contains(&name) && *slowest > LIMIT {
+            late.push(name);
+        }
         bed.tell(
             &format!("{name} of {events} events"),
             milliseconds(slowest),
@@ -50,7 +56,11 @@ pub(crate) async fn run(bed: &Bed) -> Result {
         );
     }
     drop(daemon);
-    fresh.drop().await
+    fresh.drop().await?;
+    match late.is_empty() {
+        true => Ok(()),
+        false => Err(format!("slower than {LIMIT:?}: {}", late.join(", ")).into()),
+    }
 }
 
 /// Four fifths delivered, a hundredth dead of a dozen kinds of errors, the rest pending, half of it by key.

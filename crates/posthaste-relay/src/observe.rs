@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use metrics::{Counter, Histogram, counter, histogram};
 use posthaste::store::{Died, Health, Stats};
+use serde_json::Value;
 use uuid::Uuid;
 
 use crate::sink::Outcome;
@@ -19,6 +20,16 @@ pub(crate) const ERROR_LIMIT: usize = 2048;
 const PAYLOAD_RUN: usize = 16;
 /// How much of a payload is looked for in an error.
 const PAYLOAD_LOOK: usize = 64 * 1024;
+/// Values of a JSON payload are looked for from this length on, if they are no plain words, which any
+/// error may hold by chance; and plain words from that length on.
+const VALUE: usize = 4;
+const WORD: usize = 8;
+/// So many of them.
+const VALUES: usize = 1_000;
+/// So many topics of an outbox are told apart in metrics: producers can make any number.
+const TOPICS: usize = 500;
+/// What the others are called together.
+const OTHER: &str = "other";
 
 /// Counters and histograms of one topic at one destination, looked up once.
 pub(crate) struct Meters {
@@ -78,6 +89,8 @@ pub(crate) struct Observer {
     mask_tenant: bool,
     /// By destination and topic.
     meters: Mutex<HashMap<usize, HashMap<String, Arc<Meters>>>>,
+    /// Those that are told apart.
+    topics: Mutex<HashSet<String>>,
     deaths: AtomicU64,
 }
 
@@ -86,7 +99,8 @@ impl Observer {
         Self {
             table,
             mask_tenant,
-            meters: Mutex::new(HashMap::new()),
+            meters: Mutex::default(),
+            topics: Mutex::default(),
             deaths: AtomicU64::new(0),
         }
     }
@@ -98,10 +112,22 @@ impl Observer {
         match meters.get(topic) {
             Some(known) => known.clone(),
             None => {
-                let new = Arc::new(Meters::new(&self.table, topic, name));
-                meters.insert(topic.to_owned(), new.clone());
-                new
+                let topic = self.label(topic);
+                let new = || Arc::new(Meters::new(&self.table, topic, name));
+                meters.entry(topic.to_owned()).or_insert_with(new).clone()
             }
+        }
+    }
+
+    /// What metrics call a topic: there is a bounded number of labels.
+    fn label<'t>(&self, topic: &'t str) -> &'t str {
+        let mut topics = self.topics.lock().expect("not poisoned");
+        if topics.len() < TOPICS && !topics.contains(topic) {
+            topics.insert(topic.to_owned());
+        }
+        match topics.contains(topic) {
+            true => topic,
+            false => OTHER,
         }
     }
 
@@ -125,8 +151,8 @@ impl Observer {
     pub(crate) fn count_death(&self, topic: &str, reason: posthaste::DeadReason) {
         self.deaths.fetch_add(1, Memory::Relaxed);
         counter!(
-            "outbox_dead_total", "table" => self.table.clone(), "topic" => topic.to_owned(),
-            "result" => reason.as_str()
+            "outbox_dead_total", "table" => self.table.clone(),
+            "topic" => self.label(topic).to_owned(), "result" => reason.as_str()
         )
         .increment(1);
     }
@@ -214,10 +240,16 @@ impl Observer {
         }
         let holder = health.oldest_transaction.as_ref();
         let age = holder.map_or(0.0, |holder| holder.age.as_secs_f64());
-        self.gauge("outbox_oldest_transaction_seconds", age);
+        // Who is not told of the transactions of others must not say that there are none.
+        if health.sees_transactions || holder.is_some() {
+            self.gauge("outbox_oldest_transaction_seconds", age);
+        }
     }
 
     pub(crate) fn stats(&self, stats: &Stats) {
+        if let Some(enqueued) = stats.enqueued {
+            counter!("outbox_enqueued_total", "table" => self.table.clone()).absolute(enqueued);
+        }
         self.gauge("outbox_pending", stats.pending as f64);
         self.gauge("outbox_processing", stats.processing as f64);
         self.gauge("outbox_dead", stats.dead as f64);
@@ -279,6 +311,17 @@ fn without_payload(error: &str, payload: &[u8]) -> String {
             hidden[at..at + run].fill(true);
         }
     }
+    for value in values(payload) {
+        for (at, _) in error.match_indices(&value) {
+            let end = at + value.len();
+            let before = error[..at].chars().next_back();
+            let beside = [before, error[end..].chars().next()];
+            // As a whole, and not within another word.
+            if !beside.into_iter().flatten().any(char::is_alphanumeric) {
+                hidden[at..end].fill(true);
+            }
+        }
+    }
     let mut out = String::with_capacity(error.len());
     let mut within = false;
     for (at, c) in error.char_indices() {
@@ -290,6 +333,38 @@ fn without_payload(error: &str, payload: &[u8]) -> String {
         within = hidden[at];
     }
     out
+}
+
+/// The values of a JSON payload that an error is not to repeat, short as they are.
+fn values(payload: &[u8]) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut left = match serde_json::from_slice(payload) {
+        Ok(value) => vec![value],
+        Err(_) => Vec::new(),
+    };
+    while let Some(value) = left.pop() {
+        let text = match value {
+            Value::Array(items) => {
+                left.extend(items);
+                continue;
+            }
+            Value::Object(fields) => {
+                left.extend(fields.into_iter().map(|(_, value)| value));
+                continue;
+            }
+            Value::String(text) => text,
+            Value::Number(number) => number.to_string(),
+            Value::Null | Value::Bool(_) => continue,
+        };
+        let is_word = text.bytes().all(|b| b.is_ascii_alphabetic());
+        if text.len() >= if is_word { WORD } else { VALUE } {
+            found.push(text);
+        }
+        if found.len() >= VALUES {
+            break;
+        }
+    }
+    found
 }
 
 /// Hides passwords in addresses, and what follows names that secrets go by.
@@ -407,5 +482,36 @@ mod tests {
         assert!(!presentable(excerpt, payload).contains("4111111111111111"));
         assert_eq!(presentable("timed out", payload), "timed out");
         assert_eq!(presentable("error 1", b"1"), "error 1");
+    }
+
+    // B13
+    #[test]
+    fn no_value_of_the_payload_is_in_an_error_however_short() {
+        let payload = br#"{"card": "4111-1111", "of": {"name": "Ada Lovelace", "city": "Rome"}, "sum": [1995, 7]}"#;
+        for (error, shown) in [
+            (
+                "400: unknown customer Ada Lovelace",
+                "400: unknown customer [payload]",
+            ),
+            ("bad card '4111-1111'", "bad card '[payload]'"),
+            ("1995 is too much", "[payload] is too much"),
+            // Within other words, and what any error may say.
+            ("HTTP/1.1 71995", "HTTP/1.1 71995"),
+            ("all roads lead to Rome, 7", "all roads lead to Rome, 7"),
+        ] {
+            assert_eq!(presentable(error, payload), shown);
+        }
+    }
+
+    // B16
+    #[test]
+    fn labels_are_bounded_however_many_topics_there_are() {
+        let observer = Observer::new("outbox".to_owned(), false);
+        for n in 0..TOPICS + 100 {
+            observer.meters(&format!("shop.order-{n}.placed.v1"), (0, "log"));
+        }
+        let meters = observer.meters.lock().unwrap();
+        assert_eq!(meters[&0].len(), TOPICS + 1);
+        assert!(meters[&0].contains_key(OTHER));
     }
 }

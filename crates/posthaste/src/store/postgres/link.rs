@@ -100,6 +100,19 @@ impl Link {
         self.end_after(session, result).await
     }
 
+    /// The same for a question that the server is to give up after a while: others wait behind it.
+    pub(super) async fn query_within(
+        &self,
+        limit: Duration,
+        name: &'static str,
+        sql: &str,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, StoreError> {
+        let session = self.session().await?;
+        let result = in_time(session.query_within(limit, name, sql, params)).await;
+        self.end_after(&session, result).await.map_err(slow)
+    }
+
     async fn end_after<T>(
         &self,
         session: &Arc<Session>,
@@ -178,6 +191,28 @@ impl Session {
             .map_err(classify)
     }
 
+    async fn query_within(
+        &self,
+        limit: Duration,
+        name: &'static str,
+        sql: &str,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, StoreError> {
+        let set = format!("set statement_timeout = {}", limit.as_millis());
+        // Sent one after the other, without waiting for answers.
+        let (set, statement) =
+            tokio::join!(self.client.batch_execute(&set), self.prepared(name, sql));
+        set.map_err(classify)?;
+        let statement = statement?;
+        let (rows, reset) = tokio::join!(
+            self.client.query(&statement, params),
+            self.client.batch_execute("reset statement_timeout"),
+        );
+        let rows = rows.map_err(classify)?;
+        reset.map_err(classify)?;
+        Ok(rows)
+    }
+
     async fn execute(
         &self,
         name: &'static str,
@@ -236,6 +271,18 @@ pub(super) fn classify(error: tokio_postgres::Error) -> StoreError {
     });
     match passing {
         true => StoreError::Unavailable(said),
+        false if *state == SqlState::INSUFFICIENT_PRIVILEGE => StoreError::Denied(said),
         false => StoreError::Refused(said),
+    }
+}
+
+/// Tells a question that took too long (`statement_timeout`) from a database that is away.
+fn slow(error: StoreError) -> StoreError {
+    let canceled = |said: &ServerError| said.code == SqlState::QUERY_CANCELED.code();
+    match error {
+        StoreError::Unavailable(said) if said.downcast_ref().is_some_and(canceled) => {
+            StoreError::Slow(said)
+        }
+        error => error,
     }
 }

@@ -164,7 +164,7 @@ impl Outbox {
             if cut {
                 break;
             }
-            bytes += row.get::<_, u32>(3).map(u64::from)?;
+            bytes += row.get::<_, Option<u32>>(3)?.map_or(0, u64::from);
             let sequence = row.get(0)?;
             found.go.push(sequence);
             if row.get(2)? {

@@ -13,14 +13,13 @@ use super::{Outbox, decode};
 use crate::event::Status;
 use crate::store::group::{Dead, Grouping};
 use crate::store::{
-    ATTEMPTS_KEPT, Attempt, BlockedKey, Ending, Filter, Group, Health, LIVE_LOOK, Mark, Order,
-    PAGE_LOOK, Page, RelayInfo, Stats, StoreError, WAITING_LOOK, crew, history,
+    ATTEMPTS_KEPT, Attempt, BLOCKED_LOOK, BlockedKey, Ending, Filter, GROUP_LOOK, Group, Health,
+    LIVE_LOOK, Mark, Order, PAGE_LOOK, Page, RelayInfo, Stats, StoreError, WAITING_LOOK, crew,
+    history,
 };
 
 /// What has been leased for longer is stuck.
 const STUCK: Duration = Duration::from_secs(300);
-/// So many dead, and so many waiting events are looked at for keys that they block.
-const BLOCKED_LOOK: u32 = 5_000;
 
 impl Outbox {
     /// The outbox in numbers.
@@ -131,7 +130,8 @@ impl Outbox {
         let Some(filter) = filter.of_the_dead() else {
             return Ok(Vec::new());
         };
-        let values = conditions(&filter, decode::now());
+        let mut values = conditions(&filter, decode::now());
+        values.push(Value::Integer(GROUP_LOOK.into()));
         let ids = &filter.ids;
         let groups = link.read(|connection| {
             let mut groups = Grouping::default();
