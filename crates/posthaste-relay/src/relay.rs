@@ -343,7 +343,9 @@ impl Engine {
         };
         drop(span);
         let claimed = match claimed {
-            Err(error @ StoreError::Refused(_)) if claim.dead_letters.is_some() => {
+            Err(error @ (StoreError::Refused(_) | StoreError::Denied(_)))
+                if claim.dead_letters.is_some() =>
+            {
                 self.log_store("claim", &error);
                 self.claim_without_deaths(claim).await?
             }

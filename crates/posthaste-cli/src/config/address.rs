@@ -1,4 +1,4 @@
-//! Addresses of databases: checked, and shown without their passwords.
+//! Addresses: those of databases checked, and all shown without their passwords.
 
 use posthaste::store::sqlite::Sqlite;
 
@@ -78,6 +78,38 @@ pub(crate) fn without_password(text: &str) -> String {
     }
 }
 
+/// What a property is called that holds a secret.
+const SECRET_NAMES: [&str; 7] = [
+    "password",
+    "passphrase",
+    "secret",
+    "token",
+    "credential",
+    "pem",
+    "oauthbearer.config",
+];
+
+/// Any text of a configuration as people may see it: whoever writes a password where none belongs finds it
+/// refused, and not repeated.
+pub(crate) fn without_secrets(text: &str) -> String {
+    if text.contains("://") {
+        return without_password(text);
+    }
+    // An address whose scheme was left out: `user:password@host`.
+    if let Some((who, place)) = text.rsplit_once('@')
+        && who.contains(':')
+    {
+        return format!("***@{place}");
+    }
+    // A property: `name=value`.
+    match text.split_once('=') {
+        Some((name, _)) if SECRET_NAMES.iter().any(|secret| name.contains(secret)) => {
+            format!("{name}=***")
+        }
+        _ => text.to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::kind::Kind;
@@ -107,6 +139,33 @@ mod tests {
             ("sqlite:shop.db", "sqlite:shop.db"),
         ] {
             assert_eq!(without_password(text), shown);
+        }
+    }
+
+    // B13
+    #[test]
+    fn any_text_is_shown_without_passwords_and_secrets() {
+        for (text, shown) in [
+            ("amqp://shop:hunter2@mq/v", "amqp://shop:***@mq/v"),
+            (
+                "https://hooks.example/{topic}",
+                "https://hooks.example/{topic}",
+            ),
+            (
+                "https://hooks.example/?key=hunter2",
+                "https://hooks.example/?***",
+            ),
+            ("relay:hunter2@kafka-1:9092", "***@kafka-1:9092"),
+            ("ssl.key.password=hunter2", "ssl.key.password=***"),
+            (
+                "sasl.oauthbearer.client.secret=hunter2",
+                "sasl.oauthbearer.client.secret=***",
+            ),
+            ("batch.size=500000", "batch.size=500000"),
+            ("relay@shop.example", "relay@shop.example"),
+            ("{tenant|none}.{topic}", "{tenant|none}.{topic}"),
+        ] {
+            assert_eq!(without_secrets(text), shown);
         }
     }
 
