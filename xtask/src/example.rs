@@ -58,6 +58,8 @@ impl Need {
 pub(crate) struct System {
     /// Of its package, and of its folder in `examples/`.
     pub(crate) name: &'static str,
+    /// Whether it is one of the five that a document describes.
+    pub(crate) has_document: bool,
     about: &'static str,
     needs: &'static [Need],
 }
@@ -66,31 +68,37 @@ pub(crate) struct System {
 pub(crate) static SYSTEMS: [System; 6] = [
     System {
         name: "mini-chat",
+        has_document: true,
         about: "a chat whose turns and usage events commit together",
         needs: &[Need::Postgres],
     },
     System {
         name: "org",
+        has_document: true,
         about: "modules with an outbox each, one active relay, an in-process bus",
         needs: &[Need::Postgres],
     },
     System {
         name: "order-service",
+        has_document: true,
         about: "orders and payments, delivered to Kafka",
         needs: &[Need::Postgres, Need::Kafka],
     },
     System {
         name: "logistics",
+        has_document: true,
         about: "orders of a haulier, many parallel workers, crashes",
         needs: &[Need::Postgres, Need::RabbitMq],
     },
     System {
         name: "farm",
+        has_document: true,
         about: "domain events of aggregates, delivered to RabbitMQ",
         needs: &[Need::Postgres, Need::RabbitMq],
     },
     System {
         name: "producers",
+        has_document: false,
         about: "Go, Java, Python, SQL and TypeScript on one outbox",
         needs: &[Need::Postgres],
     },
@@ -141,7 +149,9 @@ fn list() -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{SYSTEMS, find, list};
+    use super::{Need, SYSTEMS, find, list};
+    use crate::cargo::root;
+    use std::fs;
 
     #[test]
     fn every_system_is_listed_with_what_it_needs() {
@@ -160,6 +170,23 @@ mod tests {
         };
         assert_eq!(failure.code, 2);
         assert!(failure.message.contains("mini-chat"), "{}", failure.message);
+    }
+
+    #[test]
+    fn every_system_asks_for_the_variables_that_it_is_given_and_for_no_other() {
+        let every = [Need::Postgres, Need::Kafka, Need::RabbitMq];
+        for system in &SYSTEMS {
+            let main = root()
+                .join("examples")
+                .join(system.name)
+                .join("src/main.rs");
+            let main = fs::read_to_string(main).unwrap();
+            for need in every {
+                let asked = main.contains(&format!("\"{}\"", need.variable()));
+                let given = system.needs.contains(&need);
+                assert_eq!(asked, given, "{}: {need:?}", system.name);
+            }
+        }
     }
 
     #[test]

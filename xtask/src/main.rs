@@ -83,6 +83,13 @@ fn main() -> ExitCode {
     }
 }
 
+/// Whether the help knows the first of these words.
+fn is_command(words: &str) -> bool {
+    let name = words.split(' ').next().unwrap_or_default();
+    let mut lines = HELP.lines().take_while(|line| !line.starts_with("In the"));
+    lines.any(|line| line.split_whitespace().next() == Some(name) && line.starts_with("  "))
+}
+
 fn usage(problem: &str) -> Failure {
     Failure {
         message: format!("{problem}\n\n{HELP}"),

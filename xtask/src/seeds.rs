@@ -1,7 +1,8 @@
 //! `cargo xtask seeds`: what the five documents ask for, and which tests prove it, as one page.
 //!
 //! `examples/*/requirements.toml` says what is asked for; a test proves a requirement by naming its id
-//! in the comment above it. Whether the test is any good, no program can say.
+//! in the comment above it, a documentation test in a hidden line (`# // farm-1.1`). Whether the test is
+//! any good, no program can say.
 
 mod page;
 mod proof;
@@ -9,9 +10,9 @@ mod requirement;
 
 use crate::cargo::root;
 use crate::example::SYSTEMS;
-use crate::{Failure, Result, usage};
-use proof::{Proof, Proofs};
-use requirement::{Document, Requirement};
+use crate::{Failure, Result, is_command, usage};
+use proof::Proofs;
+use requirement::Document;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
@@ -22,23 +23,25 @@ const ANEW: &str = "write it anew with `cargo xtask seeds`";
 /// Writes the page; with `--check`, only looks whether it is as it would be written.
 pub(crate) fn seeds(arguments: &[String]) -> Result {
     match arguments {
-        [] => run(&root(), false),
-        [only] if only == "--check" => run(&root(), true),
+        [] => run(&root(), &documented(), false),
+        [only] if only == "--check" => run(&root(), &documented(), true),
         _ => Err(usage("seeds knows only --check")),
     }
 }
 
 /// The step of `cargo xtask check`.
 pub(crate) fn check() -> Result {
-    run(&root(), true)
+    run(&root(), &documented(), true)
 }
 
-fn run(root: &Path, check: bool) -> Result {
-    let documents = requirement::read_all(root)?;
-    if documents.is_empty() {
-        eprintln!("there is no examples/*/requirements.toml yet: nothing to prove");
-        return Ok(());
-    }
+/// The systems that a document describes.
+fn documented() -> Vec<&'static str> {
+    let with_one = SYSTEMS.iter().filter(|system| system.has_document);
+    with_one.map(|system| system.name).collect()
+}
+
+fn run(root: &Path, systems: &[&str], check: bool) -> Result {
+    let documents = requirement::read_all(root, systems)?;
     let proofs = proof::read_all(root)?;
     let problems = problems(&documents, &proofs);
     if !problems.is_empty() {
@@ -79,11 +82,19 @@ fn problems(documents: &[Document], proofs: &Proofs) -> Vec<String> {
                     ));
                 }
             }
-            if of(requirement, proofs).is_empty() && requirement.deviation.is_none() {
+            if let Some(command) = &requirement.by
+                && !command.strip_prefix("cargo xtask ").is_some_and(is_command)
+            {
                 problems.push(format!(
-                    "{place}: nothing proves {id}: write `// {id}` above a test that does, \
-                     name a line of the specification that tests prove (spec = [\"M3\"]), \
-                     or say why it is not so here (deviation = \"…\")"
+                    "{place}: there is no command `{command}`: see `cargo xtask help`"
+                ));
+            }
+            let excused = requirement.by.is_some() || requirement.deviation.is_some();
+            if !proofs.contains_key(id) && !excused {
+                problems.push(format!(
+                    "{place}: nothing proves {id}: write `// {id}` above a test that does, name the \
+                     command that does (by = \"cargo xtask …\"), or say why it is not so here \
+                     (deviation = \"…\")"
                 ));
             }
         }
@@ -102,34 +113,22 @@ fn problems(documents: &[Document], proofs: &Proofs) -> Vec<String> {
     problems
 }
 
-/// The tests that prove a requirement: first its own, then those of the specification.
-fn of<'p>(requirement: &Requirement, proofs: &'p Proofs) -> Vec<&'p Proof> {
-    let ids = std::iter::once(&requirement.id).chain(&requirement.spec);
-    let mut all: Vec<&Proof> = Vec::new();
-    for proof in ids.filter_map(|id| proofs.get(id)).flatten() {
-        if !all.contains(&proof) {
-            all.push(proof);
-        }
-    }
-    all
-}
-
-/// Whether a word is of the form `<system>-<section>`, e.g. `mini-chat-6.1`. Prose such as
-/// `farm-made` is not: a section has a digit.
+/// Whether a word is of the form `<system>-<number>`, e.g. `mini-chat-6.1`. Prose such as
+/// `farm-made` is not: a number has a digit.
 fn is_of_a_system(word: &str) -> bool {
     SYSTEMS.iter().any(|system| {
-        let section = word
+        let number = word
             .strip_prefix(system.name)
             .and_then(|rest| rest.strip_prefix('-'));
-        section.is_some_and(requirement::is_section)
+        number.is_some_and(requirement::is_number)
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{is_of_a_system, run};
+    use super::{documented, is_of_a_system, run};
     use std::fs;
-    use std::path::{Path, PathBuf};
+    use std::path::PathBuf;
 
     /// A repository with one system and one test.
     struct Tree(PathBuf);
@@ -153,11 +152,11 @@ mod tests {
         }
 
         fn check(&self) -> std::result::Result<(), String> {
-            run(&self.0, true).map_err(|failure| failure.message)
+            run(&self.0, &["farm"], true).map_err(|failure| failure.message)
         }
 
         fn write(&self) -> std::result::Result<String, String> {
-            run(&self.0, false).map_err(|failure| failure.message)?;
+            run(&self.0, &["farm"], false).map_err(|failure| failure.message)?;
             Ok(fs::read_to_string(self.0.join("docs/seeds.md")).unwrap())
         }
     }
@@ -169,7 +168,7 @@ mod tests {
     }
 
     const ASKED: &str = "title = \"farm\"\nsource = \"004\"\n\
-        [[requirement]]\nid = \"farm-1.1\"\ntext = \"Cows | calves are events.\"\nspec = [\"F1\"]\n";
+        [[requirement]]\nsection = \"1 Cattle\"\nid = \"farm-1.1\"\ntext = \"Cows | calves are events.\"\nspec = [\"F1\"]\n";
 
     #[test]
     fn a_page_that_was_written_is_up_to_date_until_a_test_is_renamed() {
@@ -189,14 +188,37 @@ mod tests {
 
     #[test]
     fn what_nothing_proves_is_an_error_that_says_what_to_write() {
-        let asked = ASKED.replace("spec = [\"F1\"]\n", "");
-        let tree = Tree::new("unproved", &asked, "#[test]\nfn calves() {}\n");
+        // A test of the specification is none of the requirement's own.
+        for test in [
+            "#[test]\nfn calves() {}\n",
+            "// F1\n#[test]\nfn calves() {}\n",
+        ] {
+            let asked = ASKED.replace("spec = [\"F1\"]\n", "");
+            let tree = Tree::new("unproved", &asked, test);
+            let problem = tree.check().unwrap_err();
+            assert!(problem.contains("requirements.toml:3"), "{problem}");
+            assert!(problem.contains("`// farm-1.1`"), "{problem}");
+            let excused = format!("{asked}deviation = \"Cows only.\"\n");
+            let tree = Tree::new("excused", &excused, test);
+            assert!(tree.write().unwrap().contains("Cows only."));
+        }
+    }
+
+    #[test]
+    fn a_command_may_prove_what_no_test_can_if_there_is_such_a_command() {
+        let asked = ASKED.replace("spec = [\"F1\"]", "by = \"cargo xtask check --fast\"");
+        let tree = Tree::new("command", &asked, "");
+        assert!(
+            tree.write()
+                .unwrap()
+                .contains("| `cargo xtask check --fast` |")
+        );
+        let tree = Tree::new("no-command", &asked.replace("check", "chekc"), "");
         let problem = tree.check().unwrap_err();
-        assert!(problem.contains("requirements.toml:3"), "{problem}");
-        assert!(problem.contains("`// farm-1.1`"), "{problem}");
-        let excused = format!("{asked}deviation = \"Cows only.\"\n");
-        let tree = Tree::new("excused", &excused, "");
-        assert!(tree.write().unwrap().contains("Cows only."));
+        assert!(
+            problem.contains("no command `cargo xtask chekc"),
+            "{problem}"
+        );
     }
 
     #[test]
@@ -216,12 +238,24 @@ mod tests {
         let twice = format!("{ASKED}[[{again}");
         let tree = Tree::new("twice", &twice, "// farm-1.1 F1\n#[test]\nfn calves() {}\n");
         let problem = tree.check().unwrap_err();
-        assert!(problem.contains("toml:7: farm-1.1 is at"), "{problem}");
+        assert!(problem.contains("toml:8: farm-1.1 is at"), "{problem}");
     }
 
     #[test]
-    fn without_any_requirements_there_is_nothing_to_prove() {
-        run(Path::new("/proc/self"), true).unwrap();
+    fn exactly_the_documents_of_the_systems_are_there() {
+        let tree = Tree::new(
+            "documents",
+            ASKED,
+            "// farm-1.1 F1\n#[test]\nfn calves() {}\n",
+        );
+        let of = |systems: &[&str]| run(&tree.0, systems, false).map_err(|failure| failure.message);
+        assert_eq!(of(&["farm"]), Ok(()));
+        let missing = of(&["farm", "org"]).unwrap_err();
+        assert!(missing.contains("cannot read examples/org"), "{missing}");
+        let unknown = of(&[]).unwrap_err();
+        assert!(unknown.contains("no document for farm"), "{unknown}");
+        let expected = ["mini-chat", "org", "order-service", "logistics", "farm"];
+        assert_eq!(documented(), expected);
     }
 
     #[test]

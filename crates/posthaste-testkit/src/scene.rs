@@ -1,9 +1,9 @@
 //! What tests of whole systems share: a database of their own, the program `posthaste`, clients in Python,
 //! and patience.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use crate::outbox::connect;
 use crate::server;
@@ -53,20 +53,50 @@ pub async fn python(script: &'static str, arguments: &[&str]) -> String {
 
 /// The program `posthaste`, which knows nothing of the environment of the tests. Cargo builds it with the
 /// tests of its package, and puts it beside the tests' own directory.
+///
+/// # Panics
+/// Panics if it is missing, or older than what it is made of: whoever tests another package alone has to
+/// build it.
 pub fn posthaste() -> Command {
     let test = std::env::current_exe().expect("this test is a program");
     let target = test.parent().and_then(|deps| deps.parent());
     let program: PathBuf = target.expect("cargo's directories").join("posthaste");
-    assert!(
-        program.is_file(),
-        "{} is missing: build it with `cargo test --workspace --all-features --no-run`",
-        program.display()
-    );
+    let built = changed(&program).unwrap_or_else(|| {
+        panic!("{} is missing: {BUILD}", program.display());
+    });
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    for part in ["posthaste", "posthaste-relay", "posthaste-cli"] {
+        for folder in ["src", "sql"] {
+            if let Some(newer) = newer_in(&crates.join(part).join(folder), built) {
+                panic!(
+                    "{} is older than {}: {BUILD}",
+                    program.display(),
+                    newer.display()
+                );
+            }
+        }
+    }
     let mut command = Command::new(program);
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("POSTHASTE_")) {
         command.env_remove(name);
     }
     command
+}
+
+const BUILD: &str = "build it with `cargo test --workspace --all-features --no-run`";
+
+fn changed(file: &Path) -> Option<SystemTime> {
+    file.metadata().and_then(|it| it.modified()).ok()
+}
+
+/// A file that was changed since, here or further down.
+fn newer_in(folder: &Path, since: SystemTime) -> Option<PathBuf> {
+    let entries = folder.read_dir().into_iter().flatten().flatten();
+    let mut paths = entries.map(|entry| entry.path());
+    paths.find_map(|path| match path.is_dir() {
+        true => newer_in(&path, since),
+        false => changed(&path).filter(|it| *it > since).map(|_| path),
+    })
 }
 
 /// A program at work, with nothing to say. Killed when it is dropped.
@@ -84,5 +114,23 @@ impl Drop for Running {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::newer_in;
+    use std::time::{Duration, SystemTime};
+
+    #[test]
+    fn a_file_that_was_changed_since_is_found_wherever_it_is() {
+        let folder = std::env::temp_dir().join(format!("posthaste-scene-{}", std::process::id()));
+        let file = folder.join("store/claim.rs");
+        std::fs::create_dir_all(folder.join("store")).unwrap();
+        std::fs::write(&file, "").unwrap();
+        let now = SystemTime::now();
+        assert_eq!(newer_in(&folder, now + Duration::from_secs(60)), None);
+        assert_eq!(newer_in(&folder, now - Duration::from_secs(60)), Some(file));
+        std::fs::remove_dir_all(folder).unwrap();
     }
 }

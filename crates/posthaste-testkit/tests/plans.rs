@@ -158,7 +158,7 @@ async fn every_plan(fresh: &Fresh) -> Vec<(&'static str, Plan)> {
     plans
 }
 
-// M7, M9, B14
+// order-service-2.11, logistics-2.12, M7, M9, B14
 #[tokio::test]
 async fn hot_statements_touch_no_more_than_their_events() {
     let fresh = Fresh::new().await;

@@ -72,8 +72,9 @@ async fn main() -> Result {
     }
 
     println!("harvests that did not fit  {refused} (rolled back, without an event)");
-    println!("events in the outbox       {}", totals.events);
+    println!("events that wait           {}", totals.waiting);
     println!("events Processed           {}", totals.processed);
+    println!("events Processed, archived {}", totals.archived);
     println!("events Failed              {}", totals.failed);
     println!("events handled             {}", totals.handled);
     println!(
@@ -128,30 +129,33 @@ fn log() {
 
 /// What there is, as the database has it.
 struct Totals {
-    events: i64,
+    waiting: i64,
     processed: i64,
+    archived: i64,
     failed: i64,
     handled: i64,
 }
 
 impl Totals {
     fn agree(&self) -> bool {
-        self.events == self.processed && self.events == self.handled
+        self.processed + self.archived == self.handled && self.waiting + self.failed == 0
     }
 }
 
 async fn totals(client: &Client) -> Result<Totals> {
-    let sql = r#"select count(*),
+    let sql = r#"select count(*) filter (where "Status" in ('Pending', 'Processing')),
                         count(*) filter (where "Status" = 'Processed'),
+                        (select count(*) from outbox_messages_archive where status = 'delivered'),
                         count(*) filter (where "Status" = 'Failed'),
                         (select count(*) from deliveries)
                  from "OutboxMessage""#;
     let row = client.query_one(sql, &[]).await?;
     Ok(Totals {
-        events: row.get(0),
+        waiting: row.get(0),
         processed: row.get(1),
-        failed: row.get(2),
-        handled: row.get(3),
+        archived: row.get(2),
+        failed: row.get(3),
+        handled: row.get(4),
     })
 }
 

@@ -13,6 +13,10 @@ use posthaste_relay::{Cleaning, Relay, Retry, Settings, SettingsError};
 use crate::EXCHANGE;
 use crate::event::Catalogue;
 
+/// After so much silence the connection is given up, and whoever waits for it is told of an outage. Longer than three
+/// attempts take with these [`settings`]: so a network that is silent costs them, as the document has it.
+pub const SILENCE: Duration = Duration::from_secs(60);
+
 /// Sends events to RabbitMQ that this program can read. Others are dead at once.
 pub struct Publisher {
     catalogue: Catalogue,
@@ -26,9 +30,9 @@ impl Publisher {
             .exchange_type("topic")
             .routing_key("{topic}")
             .app_id("farm")
-            // Longer than the relay waits for one delivery: see `settings`.
-            .timeout(Duration::from_secs(15))
-            .connect_timeout(Duration::from_secs(15))
+            .timeout(SILENCE)
+            .connect_timeout(SILENCE)
+            .heartbeat(SILENCE)
             .build()?;
         Ok(Self {
             catalogue,
@@ -60,8 +64,7 @@ pub fn settings() -> Settings {
             delay: Duration::from_secs(10),
         },
         max_attempts: 3,
-        // Shorter than the sink waits: a network that is silent is a failed attempt, as the document has it.
-        // That nobody listens at all is an outage, and costs none.
+        // Far shorter than the sink waits. That nobody listens at all is an outage, and costs no attempt.
         dispatch_timeout: Duration::from_secs(5),
         cleaning: Cleaning {
             archive: true,

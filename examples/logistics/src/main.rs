@@ -109,7 +109,7 @@ async fn show(time: Duration) -> Result {
     println!("workers killed         {killed} of {WORKERS}");
     println!("orders                 {}", totals.orders);
     println!("events PENDING         {}", totals.pending);
-    println!("events PUBLISHED       {}", totals.published);
+    println!("events PUBLISHED, kept {}", totals.published);
     println!("events FAILED          {}", totals.failed);
     println!("shipments              {}", totals.shipments);
     println!(
@@ -117,8 +117,8 @@ async fn show(time: Duration) -> Result {
         duplicates.load(Ordering::Relaxed)
     );
     match totals.agree() {
-        true => println!("Nothing was lost: each order has one event, and one shipment."),
-        false => return Err("orders, events and shipments do not agree".into()),
+        true => println!("Nothing was lost: each order has one shipment, and no event waits."),
+        false => return Err("orders and shipments do not agree".into()),
     }
     Ok(())
 }
@@ -146,8 +146,9 @@ struct Totals {
 }
 
 impl Totals {
+    /// PUBLISHED events do not count: they are cleaned away in time, and orders and shipments are not.
     fn agree(&self) -> bool {
-        self.orders == self.published && self.orders == self.shipments
+        self.orders == self.shipments && self.pending + self.failed == 0
     }
 }
 

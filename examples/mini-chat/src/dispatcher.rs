@@ -3,40 +3,15 @@
 //! What publishing is, the module that starts it says; the dispatcher never looks into a payload.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use posthaste::store::{self, Scope};
+use posthaste::store;
 use posthaste::{Store, StoreError, Table, TableError};
 use posthaste_relay::sink::Sink;
-use posthaste_relay::{Relay, Retry, Settings, SettingsError};
+use posthaste_relay::{Relay, Settings, SettingsError};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::chat::OUTBOX;
-use crate::usage::NAMESPACE;
-
-/// The profile `mini-chat`: what the document says, and our choice where it leaves that to the
-/// deployment.
-pub fn settings() -> Settings {
-    Settings {
-        // Of the document.
-        retry: Retry::EqualJitter {
-            base: Duration::from_secs(1),
-            max: Duration::from_secs(300),
-        },
-        scope: Scope {
-            namespace: Some(NAMESPACE.to_owned()),
-            ..Scope::default()
-        },
-        // Ours. The relay insists on a poll interval of at most a third of the lease.
-        batch_size: 100,
-        poll_interval: Duration::from_secs(1),
-        lease: Duration::from_secs(30),
-        dispatch_timeout: Duration::from_secs(10),
-        max_attempts: 10,
-        ..Settings::default()
-    }
-}
 
 /// Why the dispatcher did not start.
 #[derive(Debug, thiserror::Error)]

@@ -7,12 +7,14 @@
 
 mod billing;
 mod chat;
+mod configuration;
 mod dispatcher;
 mod totals;
 mod usage;
 
 pub use billing::{Billing, Charge, ChargeError};
 pub use chat::{ANSWER_LIMIT, Chat, ChatError, Ending, OUTBOX, PROMPT_LIMIT, Request, Settled};
-pub use dispatcher::{Dispatcher, DispatcherError, settings};
+pub use configuration::{ConfigurationError, configured, parse_duration, settings};
+pub use dispatcher::{Dispatcher, DispatcherError};
 pub use totals::Totals;
 pub use usage::{KeyError, NAMESPACE, TOPIC, TurnKey, TurnOutcome, Usage};

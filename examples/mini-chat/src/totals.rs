@@ -12,7 +12,7 @@ pub struct Totals {
     pub turns: [i64; 3],
     /// Turns that were begun and not settled. They have no event.
     pub open: i64,
-    /// Events: not delivered yet, delivered, dead.
+    /// Events: not delivered yet, delivered and still kept, dead.
     pub events: [i64; 3],
     /// Delivered events that took more than one attempt.
     pub retried: i64,
@@ -55,10 +55,12 @@ impl Totals {
         })
     }
 
-    /// Whether each settled turn has its event, and each event its one charge.
+    /// Whether each settled turn was charged, and once. Delivered events do not count: they are cleaned
+    /// away in time, and turns and charges are not.
     pub fn agree(&self) -> bool {
         let turns: i64 = self.turns.iter().sum();
-        self.events == [0, turns, 0] && self.charges == turns && self.billed == self.used
+        let [waiting, _, dead] = self.events;
+        waiting + dead == 0 && self.charges == turns && self.billed == self.used
     }
 }
 

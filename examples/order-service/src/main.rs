@@ -69,13 +69,13 @@ async fn main() -> Result {
     println!("orders refused now     {refused} (sold out: rolled back, without an event)");
     println!("orders in all          {}", totals.orders);
     println!("events NEW             {}", totals.new);
-    println!("events SENT            {}", totals.sent);
+    println!("events SENT, and kept  {}", totals.sent);
     println!("events FAILED          {}", totals.failed);
     println!("invoices               {}", totals.invoices);
     println!("events that came twice {}", billing.duplicates());
     match totals.agree() {
-        true => println!("Nothing was lost: each order has one event, and one invoice."),
-        false => return Err("orders, events and invoices do not agree".into()),
+        true => println!("Nothing was lost: each order has one invoice, and no event waits."),
+        false => return Err("orders and invoices do not agree".into()),
     }
     Ok(())
 }
@@ -114,8 +114,9 @@ struct Totals {
 }
 
 impl Totals {
+    /// SENT events do not count: they are cleaned away in time, and orders and invoices are not.
     fn agree(&self) -> bool {
-        self.orders == self.sent && self.orders == self.invoices && self.new + self.failed == 0
+        self.orders == self.invoices && self.new + self.failed == 0
     }
 }
 

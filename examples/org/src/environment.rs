@@ -31,6 +31,8 @@ pub struct Environment {
     pub relay_dispatch_timeout: Duration,
     /// `OUTBOX_LAST_ERROR_MAX_BYTES`: how much of an error is kept. Defaults to 2,048.
     pub last_error_max_bytes: usize,
+    /// `OUTBOX_LOG_MASK_TENANT`: whether logs tell no tenant. Defaults to false.
+    pub log_mask_tenant: bool,
     /// `OUTBOX_CLEANER_ENABLED`: whether to clean. Defaults to true.
     pub cleaner_enabled: bool,
     /// `OUTBOX_CLEANER_TABLES`: which outboxes to clean. Defaults to those of the relay.
@@ -78,6 +80,7 @@ impl Environment {
             relay_max_attempts: reader.number("OUTBOX_RELAY_MAX_ATTEMPTS", "25"),
             relay_dispatch_timeout: reader.duration("OUTBOX_RELAY_DISPATCH_TIMEOUT", "30s"),
             last_error_max_bytes: reader.number("OUTBOX_LAST_ERROR_MAX_BYTES", "2048") as usize,
+            log_mask_tenant: reader.switch("OUTBOX_LOG_MASK_TENANT", "false"),
             cleaner_enabled: reader.switch("OUTBOX_CLEANER_ENABLED", "true"),
             cleaner_tables: reader.tables("OUTBOX_CLEANER_TABLES", &relay_tables),
             cleaner_interval: reader.duration("OUTBOX_CLEANER_INTERVAL", "1m"),
@@ -123,6 +126,7 @@ impl Environment {
             max_attempts: self.relay_max_attempts,
             dispatch_timeout: self.relay_dispatch_timeout,
             error_limit: self.last_error_max_bytes,
+            mask_tenant: self.log_mask_tenant,
             retry: Retry::AdditiveJitter {
                 base: Duration::from_secs(1),
                 max: Duration::from_secs(60),

@@ -29,7 +29,7 @@ impl Organizations {
         })
     }
 
-    /// Creates one. No other of the tenant may have its name.
+    /// Creates one. No other of the tenant may have its name, and no other of all its id.
     pub async fn create(
         &self,
         command: &Command,
@@ -45,12 +45,18 @@ impl Organizations {
         };
         let mut client = self.pool.get().await?;
         let transaction = client.transaction().await?;
-        transaction
+        let created = transaction
             .execute(insert, &[&organization_id, &command.tenant_id, &name])
             .await?;
         let message = event.message(command)?;
         let receipt = self.outbox.enqueue(&transaction, &message).await?;
-        transaction.commit().await?;
+        match (created, receipt.new) {
+            // What is announced must be so. Rolled back, it is not announced.
+            (0, true) => return Err(ModuleError::OrganizationKnown(organization_id)),
+            // The command was given before: there is nothing to commit.
+            (_, false) => {}
+            (_, true) => transaction.commit().await?,
+        }
         Ok(receipt)
     }
 
@@ -84,29 +90,30 @@ impl Organizations {
         Ok(receipt)
     }
 
-    /// Dissolves one.
+    /// Dissolves one, which is done once.
     pub async fn dissolve(
         &self,
         command: &Command,
         organization_id: Uuid,
     ) -> Result<Receipt, ModuleError> {
-        let update =
-            "update org.organizations set dissolved = true where id = $1 and tenant_id = $2";
+        let update = "update org.organizations set dissolved = true
+                      where id = $1 and tenant_id = $2 and not dissolved";
         let mut client = self.pool.get().await?;
         let transaction = client.transaction().await?;
-        let touched = transaction
+        let dissolved = transaction
             .execute(update, &[&organization_id, &command.tenant_id])
             .await?;
-        if touched == 0 {
-            return Err(ModuleError::OrganizationUnknown(organization_id));
-        }
         let event = OrganizationDissolved {
             organization_id,
             at: rfc3339(SystemTime::now()),
         };
         let message = event.message(command)?;
         let receipt = self.outbox.enqueue(&transaction, &message).await?;
-        transaction.commit().await?;
+        match (dissolved, receipt.new) {
+            (0, true) => return Err(ModuleError::OrganizationUnknown(organization_id)),
+            (_, false) => {}
+            (_, true) => transaction.commit().await?,
+        }
         Ok(receipt)
     }
 }

@@ -24,6 +24,9 @@ pub enum ModuleError {
     /// There is no such organization, or there is no more.
     #[error("there is no organization {0} of this tenant: create it first")]
     OrganizationUnknown(uuid::Uuid),
+    /// There is an organization of this id, which another command has created.
+    #[error("there is an organization {0} already: give the new one an id of its own")]
+    OrganizationKnown(uuid::Uuid),
     /// The event was refused.
     #[error("the event was not enqueued: {0}")]
     Enqueue(#[from] EnqueueError),

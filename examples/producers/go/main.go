@@ -10,6 +10,7 @@ import (
 	"log"
 	"os"
 	"strconv"
+	"strings"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -89,7 +90,7 @@ func refused(err error) string {
 	switch {
 	case !errors.As(err, &failure):
 		return ""
-	case failure.Code == "22023" || failure.ConstraintName == "orders_outbox_topic":
+	case failure.Code == "22023" || strings.HasPrefix(failure.ConstraintName, "orders_outbox_topic"):
 		return "topic " + failure.Code
 	case failure.ConstraintName == "orders_outbox_tenant":
 		return "tenant " + failure.Code
@@ -101,7 +102,7 @@ func refused(err error) string {
 // attempts are the calls that show a mode: some do something wrong, some do it again.
 func attempts(mode string, number int64) []Order {
 	key := fmt.Sprintf("%s/go-%d", tenant, number)
-	order := Order{number, "lamp", uuid.NewString(), "shop.order.placed.v1", &key}
+	order := Order{number, `21" lamp`, uuid.NewString(), "shop.order.placed.v1", &key}
 	switch mode {
 	case "rollback":
 		order.Item = "unicorn"

@@ -58,7 +58,8 @@ public class Producer {
                 """
                 select event_id, new
                 from orders_outbox_enqueue(
-                  topic => ?, payload => ?::jsonb, id => ?, tenant_id => ?, dedupe_key => ?, headers => ?::jsonb)
+                  topic => ?, payload => jsonb_build_object('order', ?::bigint, 'item', ?::text), id => ?,
+                  tenant_id => ?, dedupe_key => ?, headers => '{"source": "java"}')
                 """;
         try (PreparedStatement statement = db.prepareStatement(call)) {
             bind(statement, order);
@@ -72,7 +73,7 @@ public class Producer {
         String insert =
                 """
                 insert into orders_outbox (topic, payload, id, tenant_id, dedupe_key, headers)
-                values (?, ?::jsonb, ?, ?, ?, ?::jsonb)
+                values (?, jsonb_build_object('order', ?::bigint, 'item', ?::text), ?, ?, ?, '{"source": "java"}')
                 on conflict do nothing
                 """;
         try (PreparedStatement statement = db.prepareStatement(insert)) {
@@ -84,11 +85,11 @@ public class Producer {
 
     static void bind(PreparedStatement statement, Order order) throws SQLException {
         statement.setString(1, order.topic());
-        statement.setString(2, "{\"order\": %d, \"item\": \"%s\"}".formatted(order.number(), order.item()));
-        statement.setObject(3, order.event());
-        statement.setObject(4, TENANT);
-        statement.setString(5, order.dedupeKey());
-        statement.setString(6, "{\"source\": \"java\"}");
+        statement.setLong(2, order.number());
+        statement.setString(3, order.item());
+        statement.setObject(4, order.event());
+        statement.setObject(5, TENANT);
+        statement.setString(6, order.dedupeKey());
     }
 
     /** What is wrong with a message; thrown on, if that is not what the database complains about. */
@@ -96,7 +97,7 @@ public class Producer {
         String state = failure.getSQLState();
         var details = failure instanceof PSQLException known ? known.getServerErrorMessage() : null;
         String constraint = details == null ? null : details.getConstraint();
-        if ("22023".equals(state) || "orders_outbox_topic".equals(constraint)) {
+        if ("22023".equals(state) || (constraint != null && constraint.startsWith("orders_outbox_topic"))) {
             return "topic " + state;
         }
         if ("orders_outbox_tenant".equals(constraint)) {
@@ -107,7 +108,7 @@ public class Producer {
 
     /** The calls that show a mode: some do something wrong, some do it again. */
     static List<Order> attempts(String mode, long number) {
-        String item = mode.equals("rollback") ? "unicorn" : "lamp";
+        String item = mode.equals("rollback") ? "unicorn" : "21\" lamp";
         String topic =
                 switch (mode) {
                     case "bad-topic" -> "Order placed";

@@ -24,7 +24,7 @@ insert into sql_orders (number, item) values (:order, :'item') on conflict do no
 \set problem :LAST_ERROR_MESSAGE
 \if :failed
   rollback;
-  select :'state' = '22023' or :'problem' like '%"orders_outbox_topic"%' as bad_topic,
+  select :'state' = '22023' or :'problem' like '%"orders_outbox_topic%' as bad_topic,
          :'problem' like '%"orders_outbox_tenant"%' as bad_tenant
   \gset
   \if :bad_topic

@@ -7,7 +7,7 @@ select :'way' <> 'insert' as by_function,
        '6f2c1f0e-7a35-4d5f-8f3a-0d7b1c2e3f40' as tenant
 \gset
 select gen_random_uuid() as event,
-       case :'mode' when 'rollback' then 'unicorn' else 'lamp' end as item,
+       case :'mode' when 'rollback' then 'unicorn' else '21" lamp' end as item,
        case :'mode'
          when 'bad-topic' then 'Order placed'
          when 'no-topic' then ''

@@ -72,7 +72,7 @@ function fields(order: Order): unknown[] {
 function refused(failure: unknown): string {
   if (failure instanceof DatabaseError) {
     const { code, constraint } = failure;
-    if (code === "22023" || constraint === "orders_outbox_topic") return `topic ${code}`;
+    if (code === "22023" || constraint?.startsWith("orders_outbox_topic")) return `topic ${code}`;
     if (constraint === "orders_outbox_tenant") return `tenant ${code}`;
   }
   throw failure;
@@ -82,7 +82,7 @@ function refused(failure: unknown): string {
 function attempts(mode: string, number: number): Order[] {
   const order = {
     number,
-    item: "lamp",
+    item: '21" lamp',
     event: randomUUID(),
     topic: "shop.order.placed.v1",
     dedupeKey: `${TENANT}/typescript-${number}`,

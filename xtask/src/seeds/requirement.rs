@@ -1,6 +1,7 @@
 //! What a document asks for: reads `examples/*/requirements.toml`. Knows nothing of tests.
 
 use crate::{Failure, Result};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use toml::Spanned;
@@ -20,11 +21,15 @@ pub(super) struct Document {
 
 #[derive(Debug, PartialEq)]
 pub(super) struct Requirement {
-    /// `<system>-<section>`.
+    /// The heading of the document under which this one and the next are, if it is the first there.
+    pub(super) section: Option<String>,
+    /// `<system>-<number>`.
     pub(super) id: String,
     pub(super) text: String,
-    /// Lines of the specification whose tests prove it as well.
+    /// Lines of the specification that it belongs to, whose tests say more.
     pub(super) spec: Vec<String>,
+    /// The command that proves it, where a test cannot.
+    pub(super) by: Option<String>,
     /// Where this system differs on purpose, and why.
     pub(super) deviation: Option<String>,
     /// Where it is in its file.
@@ -33,36 +38,41 @@ pub(super) struct Requirement {
 
 impl Requirement {
     /// The id without the system.
-    pub(super) fn section(&self) -> &str {
+    pub(super) fn number(&self) -> &str {
         self.id.rsplit('-').next().unwrap_or(&self.id)
     }
 }
 
 /// Whether this can be the part of an id after the system: letters, digits and dots, and at least
 /// one digit.
-pub(super) fn is_section(text: &str) -> bool {
+pub(super) fn is_number(text: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || c == '.';
     text.chars().all(allowed) && text.contains(|c: char| c.is_ascii_digit())
 }
 
-/// The documents of all systems that have one, in the order of their numbers.
-pub(super) fn read_all(root: &Path) -> Result<Vec<Document>> {
-    let mut documents = Vec::new();
-    // No folder, no examples.
-    let folders = fs::read_dir(root.join("examples")).into_iter().flatten();
-    for folder in folders.flatten() {
-        let folder = folder.file_name().to_string_lossy().into_owned();
-        let file = format!("examples/{folder}/requirements.toml");
-        let path = root.join(&file);
-        if !path.exists() {
-            continue;
+/// The documents of these systems, in their order. All of them are there, and no other.
+pub(super) fn read_all(root: &Path, systems: &[&str]) -> Result<Vec<Document>> {
+    let mut folders: BTreeSet<String> = systems.iter().map(ToString::to_string).collect();
+    let there = fs::read_dir(root.join("examples")).into_iter().flatten();
+    for folder in there.flatten() {
+        if folder.path().join("requirements.toml").exists() {
+            folders.insert(folder.file_name().to_string_lossy().into_owned());
         }
-        let text = fs::read_to_string(&path)
+    }
+    let mut documents = Vec::new();
+    for folder in folders {
+        let file = format!("examples/{folder}/requirements.toml");
+        if !systems.contains(&folder.as_str()) {
+            return Err(Failure::new(format!(
+                "{file}: there is no document for {folder}: name it in xtask/src/example.rs"
+            )));
+        }
+        let text = fs::read_to_string(root.join(&file))
             .map_err(|error| Failure::new(format!("cannot read {file}: {error}")))?;
         let document = parse(&folder, &file, &text).map_err(Failure::new)?;
         documents.push(document);
     }
-    documents.sort_by(|one, other| (&one.source, &one.title).cmp(&(&other.source, &other.title)));
+    documents.sort_by(|one, other| one.source.cmp(&other.source));
     Ok(documents)
 }
 
@@ -92,6 +102,18 @@ fn parse(folder: &str, file: &str, text: &str) -> std::result::Result<Document, 
         requirements.push(requirement(folder, Fields::new(table, file, line))?);
     }
     top.end()?;
+    match requirements.first() {
+        Some(Requirement {
+            section: Some(_), ..
+        }) => {}
+        Some(first) => {
+            return Err(format!(
+                "{file}:{}: say where it begins in the document: section = \"1 Purpose\"",
+                first.line
+            ));
+        }
+        None => return Err(format!("{file}: it asks for nothing")),
+    }
     Ok(Document {
         title,
         source,
@@ -101,14 +123,13 @@ fn parse(folder: &str, file: &str, text: &str) -> std::result::Result<Document, 
 }
 
 fn requirement(system: &str, mut fields: Fields<'_>) -> std::result::Result<Requirement, String> {
+    let section = fields.optional_text("section")?;
     let id = fields.text("id")?;
-    let section = id
+    let number = id
         .strip_prefix(system)
         .and_then(|rest| rest.strip_prefix('-'));
-    if !section.is_some_and(is_section) {
-        return Err(fields.wrong(&format!(
-            "write the id \"{id}\" as {system}-<section>[.<n>]"
-        )));
+    if !number.is_some_and(is_number) {
+        return Err(fields.wrong(&format!("write the id \"{id}\" as {system}-<number>")));
     }
     let text = fields.text("text")?;
     let mut spec = Vec::new();
@@ -118,13 +139,16 @@ fn requirement(system: &str, mut fields: Fields<'_>) -> std::result::Result<Requ
             _ => return Err(fields.wrong("write spec as a list of texts: spec = [\"M3\"]")),
         }
     }
+    let by = fields.optional_text("by")?;
     let deviation = fields.optional_text("deviation")?;
     let line = fields.line;
     fields.end()?;
     Ok(Requirement {
+        section,
         id,
         text,
         spec,
+        by,
         deviation,
         line,
     })
@@ -174,7 +198,7 @@ impl<'t> Fields<'t> {
         match self.table.keys().next() {
             None => Ok(()),
             Some(key) => Err(self.wrong(&format!(
-                "there is no key {}: a requirement has id, text, spec and deviation",
+                "there is no key {}: a requirement has section, id, text, spec, by and deviation",
                 key.get_ref()
             ))),
         }
@@ -190,9 +214,9 @@ mod tests {
     #[test]
     fn everything_that_a_requirement_can_say_is_read() {
         let text = format!(
-            "{HEAD}\n[[requirement]]\nid = \"org-2\"\ntext = \"\"\"\nTwo\n  lines.\"\"\"\n\
+            "{HEAD}\n[[requirement]]\nsection = \"1 Goal\"\nid = \"org-2\"\ntext = \"\"\"\nTwo\n  lines.\"\"\"\n\
              spec = [\"B2\", \"B7\"]\ndeviation = \"Not so.\"\n\n\
-             [[requirement]]\nid = \"org-1.3\"\ntext = \"Short.\"\n"
+             [[requirement]]\nid = \"org-1.3\"\ntext = \"Short.\"\nby = \"cargo xtask check\"\n"
         );
         let document = parse("org", "r.toml", &text).unwrap();
         assert_eq!((&*document.title, &*document.source), ("org", "001"));
@@ -200,13 +224,18 @@ mod tests {
             panic!("{document:?}");
         };
         assert_eq!(
-            (&*first.text, first.line, first.section()),
+            (&*first.text, first.line, first.number()),
             ("Two lines.", 4, "2")
         );
+        assert_eq!(first.section.as_deref(), Some("1 Goal"));
         assert_eq!(first.spec, ["B2", "B7"]);
         assert_eq!(first.deviation.as_deref(), Some("Not so."));
-        assert_eq!((second.section(), second.line), ("1.3", 12));
+        assert_eq!((second.number(), second.line), ("1.3", 13));
         assert_eq!((&second.spec[..], &second.deviation), (&[][..], &None));
+        assert_eq!(
+            (&second.section, second.by.as_deref()),
+            (&None, Some("cargo xtask check"))
+        );
     }
 
     #[test]
@@ -243,6 +272,11 @@ mod tests {
             ("[[requirements]]\nid = \"org-1\"", "no key requirements"),
             ("requirement = [1]", "begin each one with"),
             ("[[requirement]\n", "r.toml:3: this is not TOML"),
+            ("", "r.toml: it asks for nothing"),
+            (
+                "[[requirement]]\nid = \"org-1\"\ntext = \"a\"",
+                "r.toml:3: say where it begins",
+            ),
         ] {
             let text = format!("{HEAD}{entry}\n");
             let error = parse("org", "r.toml", &text).unwrap_err();

@@ -10,7 +10,6 @@ use crate::process::{Answer, Daemon};
 /// As it was first written down, to the letter: every value is the default.
 const CONFIGURATION: &str = include_str!("../config/good/issue.toml");
 
-// B15
 fn works(url: &str) {
     let place = Place::sqlite();
     place.write(CONFIGURATION);
@@ -37,12 +36,14 @@ fn works(url: &str) {
     Answer::of(at(&["doctor"])).done();
 }
 
+// B15
 #[test]
 fn the_first_configuration_works_verbatim_on_postgres() {
     let server = Postgres::start(Options::new()).unwrap();
     works(&server.url());
 }
 
+// B15
 #[test]
 fn the_first_configuration_works_verbatim_on_sqlite() {
     works("sqlite:shop.db");

@@ -44,6 +44,7 @@ use posthaste::Pattern;
 /// is refused by the compiler:
 ///
 /// ```compile_fail,E0277
+/// # // org-5.2.8, org-9.3
 /// let bus = posthaste_relay::sink::Bus::new().on("*", |_| async { "handled, I think" });
 /// ```
 #[derive(Default)]

@@ -14,7 +14,7 @@ fn told<'e>(letter: &'e Event, name: &str) -> Option<&'e str> {
     letter.headers.get(name).map(String::as_str)
 }
 
-// F10, F6
+// farm-12.1, F10, F6
 #[tokio::test]
 async fn a_dead_event_arrives_where_dead_letters_go_with_what_went_wrong() {
     let mut fresh = Fresh::new().await;

@@ -9,7 +9,7 @@ use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use posthaste::{Message, Status};
 use posthaste_relay::sink::Outcome;
 use posthaste_relay::{METRICS, Mode};
-use posthaste_testkit::outbox::Fresh;
+use posthaste_testkit::outbox::{Fresh, connect};
 use tracing::field::{Field, Visit};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use uuid::Uuid;
@@ -63,14 +63,19 @@ struct Told {
     ids: Vec<Uuid>,
 }
 
-async fn told(tenant: Uuid, mask: bool) -> Told {
-    // Nobody else's, and so it is found wherever it goes.
-    let secret = tenant.simple().to_string();
+/// Keeps what is logged from now on.
+fn log() {
     static LOGGING: Once = Once::new();
     LOGGING.call_once(|| {
         let subscriber = tracing_subscriber::registry().with(Keep);
         tracing::subscriber::set_global_default(subscriber).unwrap();
     });
+}
+
+async fn told(tenant: Uuid, mask: bool) -> Told {
+    // Nobody else's, and so it is found wherever it goes.
+    let secret = tenant.simple().to_string();
+    log();
     // Of this thread only, and so is everything in this test.
     let recorder = DebuggingRecorder::new();
     let snapshotter: Snapshotter = recorder.snapshotter();
@@ -95,7 +100,10 @@ async fn told(tenant: Uuid, mask: bool) -> Told {
         async move {
             match event.topic.split('.').nth(2).unwrap() {
                 "failed" if event.attempts < 3 => {
-                    Outcome::Retry(format!("cannot read {secret}\"}}"))
+                    let tail = "x".repeat(5000);
+                    Outcome::Retry(format!(
+                        "password=hunter2, cannot read {secret}\"}}: {tail}"
+                    ))
                 }
                 "rejected" => Outcome::Reject(String::from_utf8_lossy(&event.payload).into_owned()),
                 "down" => Outcome::Unavailable("connection refused".to_owned()),
@@ -242,7 +250,7 @@ async fn labels_are_table_topic_destination_and_result_and_never_a_tenant_or_an_
     );
 }
 
-// B22 B23
+// order-service-6.3, B22 B23
 #[tokio::test]
 async fn a_log_line_about_an_event_carries_what_is_needed_to_find_it() {
     let tenant = Uuid::new_v4();
@@ -265,12 +273,19 @@ async fn a_log_line_about_an_event_carries_what_is_needed_to_find_it() {
         );
         assert!(line["table"].ends_with(".outbox") && line["sequence"].parse::<i64>().is_ok());
     }
-    let deaths = told.lines.iter().filter(|line| line.contains_key("reason"));
-    let known = ["table", "topic", "id", "tenant", "sequence", "attempts"];
-    let deaths: Vec<bool> = deaths
-        .map(|line| known.iter().all(|field| line.contains_key(*field)))
-        .collect();
-    assert!(!deaths.is_empty() && deaths.iter().all(|all_told| *all_told));
+    // Of the one that was rejected.
+    let dead = |line: &&Line| {
+        line.get("message")
+            .is_some_and(|it| it == "an event is dead")
+    };
+    let dead: Vec<&Line> = told.lines.iter().filter(dead).collect();
+    assert_eq!(dead.len(), 1);
+    assert_eq!(
+        (&*dead[0]["level"], &*dead[0]["topic"], &*dead[0]["reason"]),
+        ("ERROR", "shop.order.rejected.v1", "rejected")
+    );
+    let known = ["table", "id", "tenant", "sequence", "attempts"];
+    assert!(known.iter().all(|field| dead[0].contains_key(*field)));
     let spans = |name: &str| -> Vec<&Line> {
         let named = |line: &&Line| line.get("span").is_some_and(|span| span == name);
         told.lines.iter().filter(named).collect()
@@ -303,11 +318,71 @@ async fn a_log_line_about_an_event_carries_what_is_needed_to_find_it() {
     }
 }
 
-// B13 B23
+// mini-chat-2.2.19, M9, B23
 #[tokio::test]
-async fn no_log_line_holds_a_payload_and_a_masked_tenant_is_in_none() {
+async fn a_lease_that_was_lost_is_told_and_nothing_more_is_done_about_the_event() {
+    log();
+    let mut fresh = Fresh::new().await;
+    let id = fresh.enqueue(&[message("shop.order.placed.v1")]).await[0].id;
+    let store = fresh.store().await;
+    // While it is delivered another relay takes it, and holds it.
+    let (url, table) = (fresh.url.clone(), fresh.table.clone());
+    let witness = Witness::new(move |event| {
+        let (url, table) = (url.clone(), table.clone());
+        async move {
+            let taken = format!("update {table} set lease_epoch = lease_epoch + 1 where id = $1");
+            let client = connect(&url).await;
+            assert_eq!(client.execute(&taken, &[&event.id]).await.unwrap(), 1);
+            Outcome::Retry("out of paper".to_owned())
+        }
+    });
+    let relay = relay_to(&fresh, witness.clone()).await;
+    let lost = || -> Vec<Line> {
+        let mut lines = LOG.lock().unwrap().clone();
+        lines.retain(|line| {
+            line.get("message")
+                .is_some_and(|it| it.starts_with("the lease was lost"))
+        });
+        lines.retain(|line| line["id"] == id.to_string());
+        lines
+    };
+    eventually("it is told", async || !lost().is_empty()).await;
+    relay.stop().await;
+    let [line] = &lost()[..] else {
+        panic!("{:?}", lost());
+    };
+    assert_eq!((&*line["level"], &*line["attempts"]), ("WARN", "1"));
+    assert_eq!(line["table"], fresh.table.to_string());
+    let record = record(&store, id).await;
+    assert_eq!(
+        (record.status, record.last_error),
+        (Status::Processing, None)
+    );
+    assert_eq!(witness.seen().len(), 1);
+}
+
+// org-7.7, B13 B23
+#[tokio::test]
+async fn no_log_line_holds_a_payload_or_a_secret_and_a_masked_tenant_is_in_none() {
     let tenant = Uuid::new_v4();
     let told = told(tenant, true).await;
+    let errors: Vec<&String> = told
+        .lines
+        .iter()
+        .filter_map(|line| line.get("error"))
+        .collect();
+    assert!(
+        errors.iter().any(|error| error.contains("password=***")),
+        "{errors:?}"
+    );
+    assert!(
+        errors.iter().all(|error| error.len() <= 2048),
+        "an error is cut"
+    );
+    assert!(
+        !format!("{:?}", told.lines).contains("hunter2"),
+        "a secret is in the log"
+    );
     assert!(format!("{:?}", told.lines).contains("***"));
     let text = format!("{:?}", LOG.lock().unwrap());
     assert!(!text.contains(&tenant.to_string()), "the tenant is masked");

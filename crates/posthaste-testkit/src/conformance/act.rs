@@ -42,7 +42,7 @@ pub async fn what_concerns_no_single_event_is_written_down_too(bed: impl Bed) {
     assert_eq!((entry.event_id, &entry.why), (Uuid::nil(), &act().why));
 }
 
-// M15
+// mini-chat-1.2.6, M15
 pub async fn a_dead_event_comes_back_with_all_its_attempts(bed: impl Bed) {
     let store = bed.relay().await;
     enqueue(&bed, &[message()]).await;

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::bed::Bed;
 
-// M7
+// logistics-3.1, order-service-4.3, M7
 pub async fn due_events_are_claimed_oldest_first(bed: impl Bed) {
     let store = bed.relay().await;
     let mut expected = Vec::new();
@@ -92,7 +92,7 @@ pub async fn a_claim_says_who_holds_the_event_and_until_when(bed: impl Bed) {
     );
 }
 
-// M7, M13
+// logistics-3.1, M7, M13
 pub async fn what_is_leased_is_not_claimed_again(bed: impl Bed) {
     let (one, other) = (bed.relay().await, bed.relay().await);
     enqueue(&bed, &messages(3)).await;

@@ -248,7 +248,7 @@ pub async fn an_expired_lease_that_nobody_took_still_settles(bed: impl Bed) {
     assert!(claim_all(&store, &Claim::new(2)).await.is_empty());
 }
 
-// M9
+// logistics-3.3, M9
 pub async fn an_extended_lease_keeps_others_away(bed: impl Bed) {
     let (one, other) = (bed.relay().await, bed.relay().await);
     enqueue(&bed, &messages(2)).await;

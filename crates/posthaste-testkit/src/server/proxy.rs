@@ -163,6 +163,8 @@ impl Network {
                 break;
             }
         }
+        // That one end is gone does not get through, either.
+        drop(self.passable());
         let _ = from.shutdown(Shutdown::Both);
         let _ = to.shutdown(Shutdown::Both);
     }

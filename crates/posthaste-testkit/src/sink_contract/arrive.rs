@@ -35,7 +35,7 @@ async fn arrives_in<P: Place>(
     (event, arrived)
 }
 
-// B21 K8 K9 N3 B12
+// org-5.1.9, org-5.4.4, B21 K8 K9 N3 B12
 pub async fn an_event_arrives_with_all_that_it_says<P: Place>(place: P) {
     let (event, arrived) = arrives_in(&place, Envelope::raw(), full()).await;
     assert_eq!(arrived.id(), Some(event.id));

@@ -85,6 +85,7 @@ async fn a_relay_that_dies_during_a_delivery_has_it_made_by_another() {
     assert!(first > 0);
 }
 
+// logistics-0.3, logistics-3.8, N4
 #[tokio::test]
 async fn what_was_published_and_not_settled_is_published_again() {
     let (first, second, repeats) = dies("before-settle", 1, false).await;

@@ -34,7 +34,7 @@ fn messages() -> Vec<Message> {
     ]
 }
 
-// F10
+// farm-12.4, F10
 async fn a_large_payload_is_stored_compressed_and_delivered_with_its_encoding<D: Driver>() {
     let fresh = Fresh::new().await;
     let outbox = compressing(&fresh.outbox);

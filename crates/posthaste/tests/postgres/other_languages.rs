@@ -3,7 +3,7 @@
 use std::process::{Command, Output};
 
 use posthaste::store::{Claim, Store};
-use posthaste::{Event, schema};
+use posthaste::{Event, TopicRule, schema};
 use posthaste_testkit::outbox::Fresh;
 
 /// The page that services in other languages follow.
@@ -24,10 +24,11 @@ fn psql(fresh: &Fresh, statements: &[&str]) -> Output {
     ]);
     for statement in statements {
         let schema = fresh.table.schema();
-        command.args([
-            "-c",
-            &statement.replace("orders_outbox", &format!("{schema}.outbox")),
-        ]);
+        // A constraint is called by its name alone.
+        let statement = statement
+            .replace("constraint orders_outbox", "constraint outbox")
+            .replace("orders_outbox", &format!("{schema}.outbox"));
+        command.args(["-c", &statement]);
     }
     command.arg(&fresh.url).output().expect("psql is installed")
 }
@@ -51,17 +52,21 @@ async fn claim(fresh: &Fresh) -> Vec<Event> {
     claimed.events
 }
 
+/// The statements that the guide has for PostgreSQL: the function, the insert, and the rule for topics.
+fn examples() -> [&'static str; 3] {
+    let (for_postgres, _) = GUIDE.split_once("\n## In your language\n").unwrap();
+    let blocks = for_postgres.split("```sql\n").skip(1);
+    let blocks: Vec<&str> = blocks
+        .map(|block| block.split("```").next().unwrap())
+        .collect();
+    blocks.try_into().unwrap()
+}
+
 // P1
 #[tokio::test]
 async fn the_examples_of_the_guide_work() {
     let fresh = Fresh::new().await;
-    let (for_postgres, _) = GUIDE.split_once("\n## In your language\n").unwrap();
-    let examples: Vec<&str> = for_postgres
-        .split("```sql\n")
-        .skip(1)
-        .map(|block| block.split("```").next().unwrap())
-        .collect();
-    assert_eq!(examples.len(), 2);
+    let examples = examples();
     let first = answer(&fresh, &[examples[0]]);
     assert!(first.ends_with("|t"), "{first}");
     answer(&fresh, &[examples[1]]);
@@ -79,6 +84,63 @@ async fn the_examples_of_the_guide_work() {
         assert_eq!(event.topic, "shop.order.placed.v1");
         assert_eq!(event.content_type, "application/json");
     }
+}
+
+// P1 B10
+#[tokio::test]
+async fn with_the_rule_of_the_guide_a_plain_insert_takes_the_topics_that_rust_takes() {
+    let mut fresh = Fresh::new().await;
+    let insert =
+        |topic: &str| format!("insert into orders_outbox (topic, payload) values ('{topic}', '1')");
+    answer(
+        &fresh,
+        &[&insert("Order placed"), "delete from orders_outbox"],
+    );
+    answer(&fresh, &[examples()[2]]);
+    let longest = format!("shop.order.{}.v1", "x".repeat(113));
+    let mut taken = 0;
+    for topic in [
+        "shop.order.placed.v1",
+        "shop.order-line.re-priced.v12",
+        "a.b.c.d.v0",
+        &longest,
+        &format!("{longest}1"),
+        "",
+        "orders",
+        "Order placed",
+        "order.placed.v1",
+        "shop.order.placed.v",
+        "shop.order.placed.vx",
+        "shop.order.placed.1",
+        "Shop.order.placed.v1",
+        "shop..placed.v1",
+        ".shop.order.placed.v1",
+        "shop.order.placed.v1.",
+        "shop.order.placed.v1\n",
+        "shop.order.pläced.v1",
+    ] {
+        let output = psql(&fresh, &[&insert(topic)]);
+        let errors = String::from_utf8(output.stderr).unwrap();
+        let is_right = TopicRule::Strict.check(topic).is_ok();
+        assert_eq!(output.status.success(), is_right, "{topic}: {errors}");
+        assert!(
+            is_right || errors.contains("ERROR:  23514"),
+            "{topic}: {errors}"
+        );
+        taken += usize::from(is_right);
+    }
+    assert_eq!((longest.len(), taken), (127, 4));
+    assert_eq!(claim(&fresh).await.len(), 4);
+    // It is the owner's, and no migration minds it.
+    schema::check(&fresh.client, &fresh.table).await.unwrap();
+    schema::apply(&mut fresh.client, &fresh.table)
+        .await
+        .unwrap();
+    answer(
+        &fresh,
+        &["alter table orders_outbox drop constraint orders_outbox_topic_rule"],
+    );
+    answer(&fresh, &[&insert("Order placed")]);
 }
 
 // P1 M6

@@ -261,7 +261,7 @@ async fn damage_is_told_and_its_remedy_mends_it() {
     }
 }
 
-// B2
+// farm-12.3, B2
 #[tokio::test]
 async fn outboxes_do_not_know_of_each_other() {
     let url = postgres_url();

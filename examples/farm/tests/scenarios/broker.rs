@@ -50,7 +50,7 @@ async fn while_the_broker_is_down_events_stay_pending_and_flow_when_it_is_back()
     assert_eq!(arrived, events);
 }
 
-/// The document's delays are not what these tests are about: each attempt is to count.
+/// The delays of the document are not what every test is about.
 fn impatient() -> Settings {
     Settings {
         dispatch_timeout: Duration::from_millis(500),
@@ -68,10 +68,13 @@ async fn a_network_that_stays_silent_costs_an_event_its_three_attempts() {
     let mut scene = Scene::new(&broker).await;
     let proxy = Proxy::start(broker.port()).unwrap();
     let url = format!("amqp://guest:guest@127.0.0.1:{}/%2f", proxy.port());
-    let publishing = scene.publish(&url, Catalogue::new(), impatient()).await;
+    // With the figures of the document: three attempts of five seconds, ten seconds apart.
+    let publishing = scene.publish(&url, Catalogue::new(), settings()).await;
     scene.sow(1).await;
     scene.has(1, "Processed").await;
     proxy.hole();
+    // It takes a while, and nothing is heard of the broker: others may have it.
+    drop(broker);
     let lost = scene.sow(1).await[0];
     // Failed once: pending again, with one retry counted.
     eventually("the first attempt has failed", async || {
@@ -80,6 +83,9 @@ async fn a_network_that_stays_silent_costs_an_event_its_three_attempts() {
     })
     .await;
     scene.has(1, "Failed").await;
+    // Attempts failed, one by one: nobody was held to be down.
+    let standing = publishing.view.look().unwrap();
+    assert!(standing.destinations[0].outage.is_none());
     publishing.end().await;
     let event = scene.event(lost).await;
     assert_eq!(
@@ -95,7 +101,7 @@ async fn a_network_that_stays_silent_costs_an_event_its_three_attempts() {
             .claimed_at
             .unwrap()
             .duration_since(pair[0].ended_at.unwrap());
-        assert!(waited.unwrap() >= Duration::from_millis(300), "{pair:?}");
+        assert!(waited.unwrap() >= Duration::from_secs(10), "{pair:?}");
     }
     assert!(
         attempts
@@ -126,8 +132,8 @@ async fn a_network_that_was_silent_is_used_again_by_the_next_attempt() {
     scene.has(2, "Processed").await;
     publishing.end().await;
     assert!(scene.event(event).await.attempts >= 2);
-    // What was held up arrives as well: twice, with one id.
+    // What was held up arrives as well: more than once, with one id.
     let arrived = scene.arrived(&broker).await;
     let times = arrived.iter().filter(|message| message.id == event).count();
-    assert!(times >= 1, "{arrived:?}");
+    assert!(times >= 2, "{arrived:?}");
 }

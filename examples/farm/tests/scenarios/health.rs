@@ -102,7 +102,7 @@ async fn failures_and_slowness_are_told() {
     publishing.end().await;
 }
 
-// farm-8.5, farm-9.1, F8
+// farm-9.1, F8
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_broker_that_is_down_is_told() {
     let broker = broker().await;

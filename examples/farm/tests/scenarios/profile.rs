@@ -66,6 +66,11 @@ async fn the_settings_are_those_of_the_document_in_code_and_in_the_configuration
             "{name}"
         );
     }
+    // It shows a minute in this way.
+    assert_eq!(farm::publisher::SILENCE.as_secs(), 60);
+    for name in ["timeout", "connect_timeout", "heartbeat"] {
+        assert_eq!(key(&format!("sink.rabbitmq.{name}")), "1m", "{name}");
+    }
     assert_eq!(key("sink.rabbitmq.url"), "amqp://localhost:5672");
     assert_eq!(key("sink.rabbitmq.user"), "guest");
 }

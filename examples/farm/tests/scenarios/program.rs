@@ -72,6 +72,19 @@ async fn the_program_loses_nothing_and_exports_the_metrics_of_the_document() {
     let sql = "select count(*) from outbox_messages where status = 'delivered'";
     let delivered: i64 = client.query_one(sql, &[]).await.unwrap().get(0);
     assert!(delivered > 10, "{delivered}");
+
+    // Also of another run, when the events of this one are in the archive.
+    let old = "update outbox_messages set delivered_at = delivered_at - interval '8 days'";
+    client.execute(old, &[]).await.unwrap();
+    let mut again = program();
+    again
+        .args(["--for", "1s"])
+        .env("DATABASE_URL", &address)
+        .env("AMQP_URL", broker.url());
+    let output = blocking(move || again.output().unwrap()).await;
+    assert!(output.status.success(), "{}", told(&output));
+    let archived = format!("events Processed, archived {delivered}\n");
+    assert!(told(&output).contains(&archived), "{}", told(&output));
 }
 
 #[test]

@@ -9,18 +9,21 @@ fn told(output: &Output) -> String {
     String::from_utf8(text).unwrap()
 }
 
-// logistics-0.1, logistics-1.3, logistics-3.7, N4
+// logistics-1.3, logistics-1.4, logistics-3.7, N4: with a PostgreSQL and the broker, and nothing else.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_program_kills_workers_and_loses_nothing() {
     // Its queue gets the events of all services on its broker.
     let broker = broker_alone().await;
     let address = database().await;
-    let mut command = program();
-    command
-        .args(["--for", "2s"])
-        .env("DATABASE_URL", &address)
-        .env("AMQP_URL", broker.url());
-    let output = blocking(move || command.output().unwrap()).await;
+    let run = async |time: &'static str| {
+        let mut command = program();
+        command
+            .args(["--for", time])
+            .env("DATABASE_URL", &address)
+            .env("AMQP_URL", broker.url());
+        blocking(move || command.output().unwrap()).await
+    };
+    let output = run("2s").await;
     let said = told(&output);
     assert!(output.status.success(), "{said}");
     assert!(said.contains("workers killed         3 of 8"), "{said}");
@@ -32,6 +35,15 @@ async fn the_program_kills_workers_and_loses_nothing() {
         said.contains(&format!("orders                 {shipped}\n")),
         "{said}"
     );
+
+    // Also of another run, when the events of this one are cleaned away.
+    let old = "update outbox_events set delivered_at = delivered_at - interval '8 days'";
+    client.execute(old, &[]).await.unwrap();
+    let output = run("1s").await;
+    assert!(output.status.success(), "{}", told(&output));
+    let sql = "select count(*) from outbox_events where delivered_at < now() - interval '7 days'";
+    let kept: i64 = client.query_one(sql, &[]).await.unwrap().get(0);
+    assert_eq!(kept, 0, "{}", told(&output));
 }
 
 #[test]

@@ -73,6 +73,27 @@ async fn a_failed_event_is_pending_again_after_one_then_two_seconds_and_failed_a
     assert_eq!(scene.count(row).await, 5);
 }
 
+// logistics-0.1, F9
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_the_broker_cannot_be_reached_events_wait_and_none_is_lost() {
+    let broker = broker_alone().await;
+    let mut scene = Scene::new(&broker).await;
+    let _worker = scene.worker(&broker);
+    let mut events = scene.order(10).await;
+    scene.has(10, "PUBLISHED").await;
+    tokio::task::block_in_place(|| broker.stop_broker()).unwrap();
+    events.extend(scene.order(40).await);
+    scene.has(40, "PENDING").await;
+    // Long enough to use up some retries, if this cost any.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let retries = "select sum(retry_count)::bigint from outbox_events_view";
+    assert_eq!(scene.count(retries).await, 0);
+    tokio::task::block_in_place(|| broker.start_broker()).unwrap();
+    scene.has(50, "PUBLISHED").await;
+    let arrived = scene.arrived(&broker).await;
+    assert!(events.iter().all(|event| arrived.contains_key(event)));
+}
+
 /// The event, once so many attempts of it have failed.
 async fn failed(scene: &Scene, id: Uuid, attempts: u32) -> Record {
     let mut found = None;

@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
 
 use mini_chat::Totals;
+use posthaste_testkit::outbox::connect;
 
 use crate::support::*;
 
@@ -66,6 +67,28 @@ async fn killed_in_the_midst_of_it_the_program_makes_good_for_it_when_it_runs_ag
     assert!(totals.agree(), "{totals}");
     let turns = |totals: &Totals| totals.turns.iter().sum::<i64>();
     assert!(turns(&totals) > turns(&left), "{totals}");
+}
+
+#[tokio::test]
+async fn the_sums_still_agree_when_the_events_of_an_earlier_run_are_cleaned_away() {
+    let address = database().await;
+    succeeded(&run(&address).await);
+    let client = connect(&address).await;
+    let old = "update modkit_outbox_events set delivered_at = delivered_at - interval '8 days'";
+    let delivered = client.execute(old, &[]).await.unwrap();
+    assert!(delivered > 0);
+    succeeded(&run(&address).await);
+    let old =
+        "select count(*) from modkit_outbox_events where delivered_at < now() - interval '7 days'";
+    assert_eq!(
+        client.query_one(old, &[]).await.unwrap().get::<_, i64>(0),
+        0
+    );
+    let totals = Totals::of(&address).await.unwrap();
+    assert!(
+        totals.turns.iter().sum::<i64>() > totals.events[1],
+        "{totals}"
+    );
 }
 
 #[test]

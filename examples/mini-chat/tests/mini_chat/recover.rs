@@ -41,7 +41,7 @@ async fn when_the_lease_of_a_dispatcher_that_hangs_ends_another_one_publishes_it
     dispatcher.stop().await;
 }
 
-// mini-chat-2.2.17, mini-chat-2.2.18, mini-chat-2.2.19, mini-chat-4.7, mini-chat-1.7.6, M9, M15
+// mini-chat-2.2.17, mini-chat-2.2.18, mini-chat-4.7, mini-chat-1.7.6, M9, M15
 #[tokio::test]
 async fn an_acknowledgement_that_comes_too_late_is_reported_as_lost_and_changes_nothing() {
     let scene = Scene::new().await;
@@ -69,6 +69,19 @@ async fn an_acknowledgement_that_comes_too_late_is_reported_as_lost_and_changes_
     }
     dispatcher.stop().await;
     assert_eq!(scene.event(turn.event).await, delivered);
+}
+
+// mini-chat-3.2.1, M7
+#[tokio::test]
+async fn a_claim_is_one_transaction_however_many_events_it_takes() {
+    let scene = Scene::new().await;
+    // Each in a transaction of its own.
+    scene.turns(5).await;
+    let transactions = "select count(distinct xmin::text) from modkit_outbox_events";
+    assert_eq!(scene.number(transactions).await, 5);
+    let claimed = scene.store.claim(&Claim::new(10)).await.unwrap();
+    assert_eq!(claimed.events.len(), 5);
+    assert_eq!(scene.number(transactions).await, 1);
 }
 
 // mini-chat-6.4, mini-chat-1.2.3, mini-chat-2.2.20, mini-chat-4.5

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use org::ORG_OUTBOX;
 use posthaste::Status;
 use posthaste_relay::sink::{self, Outcome, Sink};
+use uuid::Uuid;
 
 use crate::support::*;
 
@@ -79,7 +80,7 @@ async fn the_leader_holds_a_session_lock_whose_key_follows_from_the_table() {
     assert_eq!(rows.len(), 0, "and whoever stops lets go of it");
 }
 
-// org-6.2.19, org-10.1.3, M13
+// org-3.6, org-6.2.19, org-10.1.3, M13
 #[tokio::test]
 async fn without_single_active_all_instances_share_the_work_and_nothing_is_done_twice() {
     let scene = Scene::new().await;
@@ -124,14 +125,32 @@ async fn a_relay_has_four_connections_for_each_outbox_whether_it_leads_or_stands
     let shutdown = tokio_util::sync::CancellationToken::new();
     let connections = "select count(*) from pg_stat_activity
                        where application_name = 'org-relays' and datname = current_database()";
-    let mut instances = Vec::new();
-    for instances_there in 1..=2 {
+    let start = async || {
         let relays = org::Relays::start(&named, &environment, willing(), &shutdown).await;
-        instances.push(relays.unwrap());
-        until_led(&scene).await;
-        tokio::time::sleep(MS(700)).await;
+        relays.unwrap()
+    };
+    let mut instances = vec![start().await];
+    until_led(&scene).await;
+    // Each is opened when it is needed, the one that settles by the first delivery.
+    scene.create("Nuts").await;
+    let (command, organization) = (scene.command(), Uuid::now_v7());
+    let hired = scene.staff.hire(&command, organization, "Ada").await;
+    hired.unwrap();
+    scene.until_settled().await;
+    eventually("four for each outbox", async || {
+        scene.number(connections).await == 8
+    })
+    .await;
+    instances.push(start().await);
+    // The one that stands by waits for the lock, watches and counts.
+    eventually("the second has its own", async || {
+        scene.number(connections).await >= 8 + 4
+    })
+    .await;
+    for _ in 0..10 {
         let open = scene.number(connections).await;
-        assert!(open <= 4 * 2 * instances_there, "{open} connections");
+        assert!(open <= 16, "{open} connections");
+        tokio::time::sleep(MS(100)).await;
     }
     shutdown.cancel();
     for relays in instances {

@@ -39,7 +39,7 @@ async fn each_module_commits_its_change_and_its_event_together_in_an_outbox_of_i
     assert_eq!((event.status, event.attempts), (Status::Pending, 0));
 }
 
-// org-1.1, org-6.1, org-9.4, M6
+// org-1.1, org-6.1, org-8.1, org-9.4, M6
 #[tokio::test]
 async fn a_change_that_is_rolled_back_leaves_no_event() {
     let scene = Scene::new().await;
@@ -80,6 +80,46 @@ async fn a_command_that_is_given_twice_is_announced_once_and_answers_with_the_sa
     assert!(rename().await.unwrap().new && !rename().await.unwrap().new);
     let version = "select version from org.organizations";
     assert_eq!(scene.number(version).await, 2, "it was renamed once");
+}
+
+// org-1.1
+#[tokio::test]
+async fn what_does_not_happen_is_not_announced() {
+    let scene = Scene::new().await;
+    let organization = Uuid::now_v7();
+    let mine = scene.command();
+    let organizations = &scene.organizations;
+    organizations
+        .create(&mine, organization, "Nuts")
+        .await
+        .unwrap();
+    // Neither by another command, nor for another tenant.
+    for (tenant, name) in [(scene.tenant, "Bolts"), (Uuid::new_v4(), "Nuts")] {
+        let created = organizations
+            .create(&Command::of(tenant), organization, name)
+            .await;
+        let refused = created.unwrap_err();
+        assert!(
+            matches!(refused, ModuleError::OrganizationKnown(id) if id == organization),
+            "{refused}"
+        );
+        let dissolved = organizations
+            .dissolve(&Command::of(Uuid::new_v4()), organization)
+            .await;
+        assert!(dissolved.is_err());
+    }
+    assert_eq!(scene.number(EVENTS).await, 1);
+
+    let end = scene.command();
+    let dissolve = |command| async move { organizations.dissolve(&command, organization).await };
+    assert!(dissolve(end).await.unwrap().new);
+    assert!(!dissolve(end).await.unwrap().new, "the same command");
+    let refused = dissolve(scene.command()).await.unwrap_err();
+    assert!(
+        matches!(refused, ModuleError::OrganizationUnknown(_)),
+        "{refused}"
+    );
+    assert_eq!(scene.number(EVENTS).await, 2);
 }
 
 // org-5.3.1, org-5.3.5, B10

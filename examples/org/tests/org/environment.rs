@@ -33,7 +33,7 @@ fn without_any_variable_the_defaults_are_those_of_the_document() {
     assert_eq!((settings.poll_interval, settings.lease), (S(1), S(60)));
     assert_eq!((settings.batch_size, settings.max_attempts), (100, 25));
     assert_eq!(settings.dispatch_timeout, S(30));
-    assert_eq!(settings.error_limit, 2048);
+    assert_eq!((settings.error_limit, settings.mask_tenant), (2048, false));
     assert_eq!(settings.cleaning.interval, S(60));
     assert_eq!(settings.cleaning.retention, S(7 * 24 * 3600));
     assert_eq!(settings.cleaning.dead_retention, None);
@@ -67,6 +67,7 @@ fn every_variable_is_heard() {
         ("OUTBOX_RELAY_MAX_ATTEMPTS", "3"),
         ("OUTBOX_RELAY_DISPATCH_TIMEOUT", "1m10s"),
         ("OUTBOX_LAST_ERROR_MAX_BYTES", "100"),
+        ("OUTBOX_LOG_MASK_TENANT", "true"),
         ("OUTBOX_CLEANER_ENABLED", "true"),
         ("OUTBOX_CLEANER_TABLES", "public.hrm_outbox"),
         ("OUTBOX_CLEANER_INTERVAL", "5m"),
@@ -92,6 +93,7 @@ fn every_variable_is_heard() {
         (settings.dispatch_timeout, settings.error_limit),
         (S(70), 100)
     );
+    assert!(settings.mask_tenant);
     assert_eq!(settings.cleaning.interval, S(300));
     assert_eq!(settings.cleaning.retention, S(24 * 3600));
     assert_eq!(settings.cleaning.dead_retention, Some(S(168 * 3600)));
@@ -151,7 +153,7 @@ fn the_readme_tells_of_every_variable_and_of_the_configuration_as_it_is() {
     };
     Environment::read(note).unwrap();
     let asked = asked.into_inner();
-    assert_eq!(asked.len(), 17);
+    assert_eq!(asked.len(), 18);
     for name in asked {
         assert!(readme.contains(&format!("| `{name}` |")), "{name}");
     }

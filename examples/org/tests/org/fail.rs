@@ -8,7 +8,7 @@ use posthaste_relay::sink::{self, Outcome};
 
 use crate::support::*;
 
-// org-6.2.7, org-6.2.8, org-6.2.13, org-9.5, M7, M13
+// org-6.2.7, org-6.2.8, org-6.2.13, org-8.1, org-9.5, M7, M13
 #[tokio::test]
 async fn two_workers_that_claim_at_once_never_get_the_same_event() {
     let scene = Scene::new().await;
@@ -38,7 +38,7 @@ async fn two_workers_that_claim_at_once_never_get_the_same_event() {
     assert_eq!(scene.number(attempts).await, 30);
 }
 
-// org-6.2.7, org-9.6, M7
+// org-6.2.7, org-8.1, org-9.6, M7
 #[tokio::test]
 async fn what_a_worker_claimed_and_never_acknowledged_is_claimed_again_after_its_time() {
     let scene = Scene::new().await;
@@ -65,7 +65,7 @@ const NOTE_CHANGES: &str = "
       $$ begin insert into changes select new.*; return null; end $$;
     create trigger note after update on org_outbox for each row execute function note();";
 
-// org-2.4, org-5.1.7, org-6.2.5, org-6.2.10, org-6.2.11, org-6.2.12, org-9.7, B9
+// org-2.4, org-5.1.7, org-6.2.5, org-6.2.10, org-6.2.11, org-6.2.12, org-8.1, org-9.7, B9
 #[tokio::test]
 async fn a_failure_is_tried_again_after_a_backoff_and_in_the_end_is_dead_and_still_there() {
     let scene = Scene::new().await;
@@ -103,7 +103,7 @@ async fn a_failure_is_tried_again_after_a_backoff_and_in_the_end_is_dead_and_sti
     }
 }
 
-// org-6.2.9, org-6.2.10, org-9.8, org-10.1.8, B8
+// org-6.2.10, org-9.8, org-10.1.8, B8
 #[tokio::test]
 async fn a_poison_pill_holds_up_nobody_whether_it_fails_panics_or_hangs() {
     let scene = Scene::new().await;
@@ -125,7 +125,7 @@ async fn a_poison_pill_holds_up_nobody_whether_it_fails_panics_or_hangs() {
     let switches = [
         ("OUTBOX_RELAY_MAX_ATTEMPTS", "2"),
         ("OUTBOX_RELAY_DISPATCH_TIMEOUT", "300ms"),
-        // One at a time: what holds up the line would be seen.
+        // Each claim takes one: a claim that waited for the ones before would be seen.
         ("OUTBOX_RELAY_BATCH_SIZE", "1"),
     ];
     let relays = scene.relays(&switches, bus).await;
@@ -173,7 +173,7 @@ async fn a_kept_error_is_cut_and_tells_neither_payload_nor_secret() {
     assert!(!error.contains(name) && !error.contains("hunter2"));
 }
 
-// org-4.1.19, org-6.2.14, org-3.3, org-6.2.15
+// org-4.1.19, org-6.2.11, org-6.2.14, org-3.3, org-6.2.15
 #[tokio::test]
 async fn a_failed_event_lets_later_ones_overtake_it() {
     let scene = Scene::new().await;
@@ -185,10 +185,17 @@ async fn a_failed_event_lets_later_ones_overtake_it() {
         _ => Outcome::Delivered,
     });
     let relays = scene.relays(&[], bus).await;
+    eventually("the error of the first is kept", async || {
+        scene.event(first).await.last_error.as_deref() == Some("not yet")
+    })
+    .await;
     for event in &events {
         scene.until(*event, Status::Delivered).await;
     }
     relays.stop().await;
+    let record = scene.event(first).await;
+    assert_eq!((record.last_error, record.lease_owner), (None, None));
+    assert!(record.delivered_at.is_some());
     let order: Vec<i64> = witness.seen().iter().map(|event| event.sequence).collect();
     assert_eq!(order.len(), 4);
     assert_eq!(
@@ -218,7 +225,42 @@ async fn a_claim_takes_what_is_due_in_the_order_of_time_and_sequence() {
     assert_eq!(settled.unwrap().applied, 1);
     let record = scene.event(events[1]).await;
     assert!(record.delivered_at.is_some() && record.lease_owner.is_none());
-    assert_eq!(record.last_error, None);
+}
+
+// org-6.2.9, B8
+#[tokio::test]
+async fn while_an_event_is_dispatched_the_relay_has_no_transaction_open() {
+    let scene = Scene::new().await;
+    let named = format!("{}?application_name=org-relays", scene.address);
+    let event = scene.create("Nuts").await;
+    let begun = Arc::new(tokio::sync::Notify::new());
+    let go_on = Arc::new(tokio::sync::Notify::new());
+    let (tell, wait) = (begun.clone(), go_on.clone());
+    let bus = sink::from_fn(move |_: Arc<Event>| {
+        let (tell, wait) = (tell.clone(), wait.clone());
+        async move {
+            tell.notify_one();
+            wait.notified().await;
+            Outcome::Delivered
+        }
+    });
+    let shutdown = tokio_util::sync::CancellationToken::new();
+    let relays = org::Relays::start(&named, &environment(BRISK), bus, &shutdown).await;
+    let relays = relays.unwrap();
+    begun.notified().await;
+    let sessions = "select count(*) from pg_stat_activity
+                    where application_name = 'org-relays' and datname = current_database()";
+    assert!(scene.number(sessions).await >= 2);
+    let waiting = format!("{sessions} and state = 'idle in transaction'");
+    for _ in 0..20 {
+        assert_eq!(scene.number(&waiting).await, 0);
+        tokio::time::sleep(MS(10)).await;
+    }
+    assert_eq!(scene.event(event).await.status, Status::Processing);
+    go_on.notify_one();
+    scene.until(event, Status::Delivered).await;
+    shutdown.cancel();
+    relays.stopped().await;
 }
 
 // org-5.1.4, org-9.4, B22

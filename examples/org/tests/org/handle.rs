@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use org::{
-    Announced, Directory, EmployeeHired, HRM_OUTBOX, ORG_OUTBOX, OrganizationCreated, Totals,
-    connect,
+    Announced, Command, Directory, EmployeeHired, HRM_OUTBOX, ORG_OUTBOX, OrganizationCreated,
+    Totals, connect,
 };
-use posthaste::store::Act;
+use posthaste::store::{Act, Filter, Scope};
 use posthaste::{DeadReason, Event, Message, Outbox, Status};
 use posthaste_relay::sink::{Bus, Outcome, Sink};
 use uuid::Uuid;
@@ -69,7 +69,7 @@ async fn the_directory_comes_to_know_all_that_both_modules_do_whatever_arrives_f
     assert_eq!((totals.organizations, totals.employees), ([2, 2], [1, 1]));
 }
 
-// org-2.3, org-4.1.18, org-5.2.7, org-10.4.4, B4
+// org-2.3, org-2.9, org-4.1.18, org-5.2.7, org-10.4.4, B4
 #[tokio::test]
 async fn an_event_that_is_delivered_twice_has_its_effect_once_by_its_id() {
     let scene = Scene::new().await;
@@ -170,6 +170,69 @@ async fn a_handler_gets_the_event_with_all_that_identifies_it() {
         (OrganizationCreated::TOPIC, 1)
     );
     assert!(serde_json::from_slice::<OrganizationCreated>(&event.payload).is_ok());
+}
+
+// org-5.3.6, M12
+#[tokio::test]
+async fn two_versions_of_an_event_are_delivered_side_by_side_each_as_it_is() {
+    let scene = Scene::new().await;
+    let older = serde_json::json!({"name": "Ada Lovelace"});
+    let newer = serde_json::json!({"first": "Ada", "last": "Lovelace"});
+    let mut ids = Vec::new();
+    for (version, payload) in [(1, &older), (2, &newer)] {
+        let topic = format!("hrm.employee.renamed.v{version}");
+        let message = Message::json(topic, payload).unwrap();
+        ids.push(enqueue(&scene, ORG_OUTBOX, message).await);
+    }
+    let witness = Witness::new();
+    let relays = scene.relays(&[], witness.bus(|_| Outcome::Delivered)).await;
+    for id in &ids {
+        scene.until(*id, Status::Delivered).await;
+    }
+    relays.stop().await;
+    let mut seen = witness.seen();
+    seen.sort_by_key(|event| event.sequence);
+    assert_eq!(seen.len(), 2);
+    for (event, (version, payload)) in seen.iter().zip([(1, older), (2, newer)]) {
+        assert_eq!(event.topic, format!("hrm.employee.renamed.v{version}"));
+        let arrived: serde_json::Value = serde_json::from_slice(&event.payload).unwrap();
+        assert_eq!(arrived, payload);
+    }
+}
+
+// org-7.6, B18
+#[tokio::test]
+async fn one_relay_serves_all_tenants_and_the_tenant_finds_events_but_hides_none() {
+    let scene = Scene::new().await;
+    let ours = scene.create("Nuts").await;
+    let tenant = Uuid::new_v4();
+    let theirs = scene
+        .organizations
+        .create(&Command::of(tenant), Uuid::now_v7(), "Nuts")
+        .await;
+    let theirs = theirs.unwrap().id;
+    let relays = scene.relays(&[], willing()).await;
+    for event in [ours, theirs] {
+        scene.until(event, Status::Delivered).await;
+    }
+    relays.stop().await;
+    let list = async |filter: Filter| {
+        let records = scene.store.list(&filter, 10).await.unwrap();
+        let mut ids: Vec<Uuid> = records.iter().map(|record| record.id).collect();
+        ids.sort();
+        ids
+    };
+    let of_one = Filter {
+        scope: Scope {
+            tenant_id: Some(tenant),
+            ..Scope::default()
+        },
+        ..Filter::default()
+    };
+    assert_eq!(list(of_one).await, [theirs]);
+    let mut all = vec![ours, theirs];
+    all.sort();
+    assert_eq!(list(Filter::default()).await, all);
 }
 
 // org-5.3.3, B11, F6

@@ -6,6 +6,8 @@ use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 
 use org::{HRM_OUTBOX, ORG_OUTBOX, Organizations, Totals};
+use posthaste::Status;
+use rustix::process::{Pid, Signal, kill_process};
 use uuid::Uuid;
 
 use crate::support::*;
@@ -50,16 +52,25 @@ impl Instance {
 
     /// What is at this path, with the status.
     fn get(&self, path: &str) -> String {
+        self.ask("GET", path)
+    }
+
+    fn ask(&self, method: &str, path: &str) -> String {
         let (host, _) = self.metrics.split_once('/').unwrap();
         let mut stream = TcpStream::connect(host).unwrap();
         write!(
             stream,
-            "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
+            "{method} {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
         )
         .unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         answer
+    }
+
+    /// SIGSTOP: its connections stay open.
+    fn hang(&self) {
+        kill_process(Pid::from_child(&self.child), Signal::STOP).unwrap();
     }
 
     fn scrape(&self) -> String {
@@ -88,7 +99,7 @@ impl Drop for Instance {
     }
 }
 
-// org-2.1, org-2.3, org-10.5.3, B7, N4
+// org-2.1, org-2.3, org-2.7, org-3.1, org-10.5.3, B7, N4: with a PostgreSQL, and nothing else.
 #[tokio::test]
 async fn the_show_kills_the_active_instance_and_proves_that_nothing_was_lost() {
     let address = database().await;
@@ -109,7 +120,7 @@ async fn the_show_kills_the_active_instance_and_proves_that_nothing_was_lost() {
     assert!(totals.agree() && totals.employees[0] > 0, "{totals}");
 }
 
-// org-2.5, org-7.3, org-10.2.1, org-10.2.2, org-10.2.3, org-10.2.4, org-10.2.5, org-10.2.6, org-10.2.7, org-10.2.8,
+// org-2.5, org-7.1, org-7.3, org-10.2.1, org-10.2.2, org-10.2.3, org-10.2.4, org-10.2.5, org-10.2.6, org-10.2.7, org-10.2.8,
 // org-10.2.9, org-6.2.12, B16
 #[tokio::test]
 async fn the_metrics_of_the_document_are_at_the_path_it_names_once_they_are_switched_on() {
@@ -177,7 +188,12 @@ async fn the_metrics_of_the_document_are_at_the_path_it_names_once_they_are_swit
         !text.contains(&tenant.to_string()),
         "no label holds a tenant"
     );
+    // Whoever comes from outside can read it, and no more.
     assert!(instance.get("/elsewhere").starts_with("HTTP/1.1 404"));
+    for method in ["POST", "PUT", "DELETE", "PATCH"] {
+        let answer = instance.ask(method, "/debug/prometheus");
+        assert!(answer.starts_with("HTTP/1.1 405"), "{method}: {answer}");
+    }
 }
 
 // org-10.2.1, B16
@@ -192,7 +208,7 @@ async fn an_instance_that_enqueues_counts_what_it_enqueued() {
     assert!(text.contains(line), "{text}");
 }
 
-// org-6.2.18, org-10.2.7, org-10.5.3, org-10.5.4, B7
+// org-6.2.18, org-10.2.7, org-10.5.3, B7
 #[tokio::test]
 async fn the_gauge_tells_which_process_leads_and_follows_when_that_is_killed() {
     let address = database().await;
@@ -214,6 +230,40 @@ async fn the_gauge_tells_which_process_leads_and_follows_when_that_is_killed() {
         second.value("outbox_relay_leader", &table) == Some(1.0)
     })
     .await;
+}
+
+// org-10.5.4, B7, F8
+#[tokio::test]
+async fn a_leader_that_hangs_keeps_the_lock_and_the_gauges_of_the_others_show_it() {
+    let scene = Scene::new().await;
+    let table = ["table=\"public.org_outbox\""];
+    let leads = |instance: &Instance| instance.value("outbox_relay_leader", &table);
+    let mut first = Instance::start(&scene.address, &[]);
+    eventually("the first leads", async || leads(&first) == Some(1.0)).await;
+    first.hang();
+    let events = scene.create_many(3).await;
+    let second = Instance::start(&scene.address, &[]);
+    eventually("the second stands by, and tells what waits", async || {
+        leads(&second) == Some(0.0) && second.value("outbox_pending", &table) == Some(3.0)
+    })
+    .await;
+    // It asks for the lock twice a second.
+    tokio::time::sleep(MS(1500)).await;
+    assert_eq!(
+        leads(&second),
+        Some(0.0),
+        "the session that has the lock is open"
+    );
+    for event in &events {
+        assert_eq!(scene.event(*event).await.attempts, 0);
+    }
+    // A restart is what helps.
+    first.child.kill().unwrap();
+    first.child.wait().unwrap();
+    eventually("the second leads", async || leads(&second) == Some(1.0)).await;
+    for event in events {
+        scene.until(event, Status::Delivered).await;
+    }
 }
 
 // org-10.2.9
@@ -253,22 +303,26 @@ async fn a_line_in_the_log_about_a_failure_says_all_that_finds_the_event() {
         .hire(&command, Uuid::now_v7(), "Ada Lovelace of London")
         .await
         .unwrap();
-    let mut instance = program(&address)
-        .arg("serve")
-        .env("OUTBOX_RELAY_TABLES", HRM_OUTBOX)
-        .env("NO_COLOR", "1")
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let log = BufReader::new(instance.stderr.take().unwrap());
-    let line = log
-        .lines()
-        .map_while(Result::ok)
-        .find(|line| line.contains("a delivery failed"));
-    instance.kill().unwrap();
-    instance.wait().unwrap();
-    let line = line.expect("it is logged");
+    let failure = |masked: &str| {
+        let mut instance = program(&address)
+            .arg("serve")
+            .env("OUTBOX_RELAY_TABLES", HRM_OUTBOX)
+            .env("OUTBOX_LOG_MASK_TENANT", masked)
+            .env("NO_COLOR", "1")
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let log = BufReader::new(instance.stderr.take().unwrap());
+        let line = log
+            .lines()
+            .map_while(Result::ok)
+            .find(|line| line.contains("a delivery failed"));
+        instance.kill().unwrap();
+        instance.wait().unwrap();
+        line.expect("it is logged")
+    };
+    let line = failure("false");
     for field in [
         format!("table=\"{HRM_OUTBOX}\""),
         "topic=\"hrm.employee.hired.v1\"".to_owned(),
@@ -280,6 +334,9 @@ async fn a_line_in_the_log_about_a_failure_says_all_that_finds_the_event() {
         assert!(line.contains(&field), "{field}: {line}");
     }
     assert!(!line.contains("Lovelace"), "{line}");
+    let line = failure("true");
+    assert!(line.contains("tenant=\"***\""), "{line}");
+    assert!(!line.contains(&command.tenant_id.to_string()), "{line}");
 }
 
 #[test]

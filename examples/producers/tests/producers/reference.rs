@@ -1,6 +1,6 @@
 //! The same producer in Rust: what the others are compared with.
 
-use posthaste::{EnqueueError, Message, Outbox, TopicRule};
+use posthaste::{EnqueueError, Message, Outbox};
 use producers::{Line, Mode, Outcome, Result, Shop, Way, orders, runs};
 use serde_json::json;
 use uuid::Uuid;
@@ -14,14 +14,9 @@ const TENANT: Uuid = Uuid::from_u128(0x6f2c1f0e_7a35_4d5f_8f3a_0d7b1c2e3f40);
 pub(crate) async fn produce(shop: &mut Shop) -> Result<Vec<(Way, Mode, Vec<Line>)>> {
     let table = "create table rust_orders (number bigint primary key, item text not null)";
     shop.client.batch_execute(table).await?;
+    let outbox = Outbox::of(shop.table.clone());
     let mut done = Vec::new();
     for (way, mode) in runs() {
-        // A plain insert checks of a topic what the table does.
-        let rule = match way {
-            Way::Function => TopicRule::Strict,
-            Way::Insert => TopicRule::Relaxed,
-        };
-        let outbox = Outbox::of(shop.table.clone()).topics(rule);
         let mut lines = Vec::new();
         for order in orders(way, mode) {
             for message in attempts(mode, order)? {
@@ -70,7 +65,8 @@ async fn place(
 fn item(mode: Mode) -> &'static str {
     match mode {
         Mode::Rollback => "unicorn",
-        _ => "lamp",
+        // The quote is a trap for whoever writes JSON by hand.
+        _ => "21\" lamp",
     }
 }
 
