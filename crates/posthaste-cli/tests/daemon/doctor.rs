@@ -162,6 +162,34 @@ fn rights_that_are_lacking_are_told_with_the_remedy() {
 }
 
 #[test]
+fn the_rights_that_the_guide_grants_are_all_that_a_daemon_needs() {
+    let place = Place::postgres();
+    place.migrated();
+    let roles = place.ask(&["migrate", "--print", "--roles"]).done();
+    let (_, roles) = roles.split_once("-- roles:").unwrap();
+    let guide = include_str!("../../../../docs/deploy.md");
+    let (_, grants) = guide.split_once("```sql").unwrap();
+    let (grants, _) = grants.split_once("```").unwrap();
+    let role = format!("r{}", Uuid::new_v4().simple());
+    let grants = grants
+        .replace("'…'", "'hunter2'")
+        .replace("role posthaste ", &format!("role {role} "))
+        .replace("to posthaste;", &format!("to {role};"));
+    postgres(&place.url, &format!("--{roles}; {grants}"));
+    let url = place
+        .url
+        .replacen("postgres:hunter2@", &format!("{role}:hunter2@"), 1);
+    for command in [&["doctor"][..], &["pause"], &["resume"], &["status"]] {
+        let there = ["--database", &url, "--table", &place.table];
+        place.ask(&[command, &there].concat()).done();
+    }
+    postgres(
+        &place.url,
+        &format!("drop owned by {role}; drop role {role}"),
+    );
+}
+
+#[test]
 fn a_disk_file_that_is_damaged_is_told() {
     let place = Place::sqlite();
     std::fs::write(place.file("shop.db"), "no database".repeat(100)).unwrap();
@@ -169,6 +197,7 @@ fn a_disk_file_that_is_damaged_is_told() {
     assert_eq!(answer.code, 5, "{answer:?}");
     let findings = crate::process::json_lines(&answer.out);
     assert_eq!(grade(&findings, "database"), "bad");
-    let found = findings[0]["found"].as_str().unwrap();
+    let database = findings.iter().find(|it| it["check"] == "database");
+    let found = database.unwrap()["found"].as_str().unwrap();
     assert!(found.contains("damaged or is no database"), "{found}");
 }

@@ -154,7 +154,7 @@ fn a_file_that_may_not_be_read_or_written_is_told_at_once() {
     allow(&place.file("shop.db"), 0o000);
     let why = as_nobody(&place, "run").fails(1);
     assert!(
-        why.contains("cannot be opened") && why.contains("may read and write"),
+        why.contains("does not allow this") && why.contains("allowed to read and write a file"),
         "{why}"
     );
     allow(&place.file("shop.db"), 0o444);

@@ -75,6 +75,11 @@ const PROVEN: &[(&str, &str, &str)] = &[
         "tests/deploy proves what the commands install",
     ),
     (
+        "docs/deploy.md",
+        "sql",
+        "the_rights_that_the_guide_grants_are_all_that_a_daemon_needs",
+    ),
+    (
         "docs/library.md",
         "rust,no_run",
         "compiled as a doctest (posthaste-relay)",
