@@ -17,8 +17,9 @@ use crate::sink::Outcome;
 pub(crate) const ERROR_LIMIT: usize = 2048;
 /// A run of this many bytes that error and payload share is taken as a piece of the payload.
 const PAYLOAD_RUN: usize = 16;
-/// How much of a payload is looked for in an error.
-const PAYLOAD_LOOK: usize = 64 * 1024;
+/// What is shorter is in any text by chance, such as a payload of `1`.
+#[cfg_attr(not(feature = "http"), allow(dead_code, reason = "for answers"))]
+pub(crate) const SHORTEST_RUN: usize = 8;
 
 /// Counters and histograms of one topic at one destination, looked up once.
 pub(crate) struct Meters {
@@ -241,7 +242,7 @@ pub(crate) fn presentable(error: &str, payload: &[u8]) -> String {
 
 /// The same, of at most this many bytes.
 pub(crate) fn presentable_within(error: &str, payload: &[u8], limit: usize) -> String {
-    let mut text = without_payload(error, payload);
+    let mut text = without_payload(error, payload, PAYLOAD_RUN);
     // No database holds a NUL, and what stands for it is longer: first of all, then the cut.
     text = without_secrets(&text).replace('\0', "\u{fffd}");
     if text.len() > limit {
@@ -254,27 +255,31 @@ pub(crate) fn presentable_within(error: &str, payload: &[u8], limit: usize) -> S
     text
 }
 
-fn without_payload(error: &str, payload: &[u8]) -> String {
-    let payload = &payload[..payload.len().min(PAYLOAD_LOOK)];
-    let bytes = error.as_bytes();
-    if payload.is_empty() || bytes.is_empty() {
-        return error.to_owned();
+/// Hides what a text shares with a payload, in runs of at least this many bytes, 8 to 16. Backslashes do not
+/// count: a payload of JSON may be quoted within JSON.
+pub(crate) fn without_payload(text: &str, payload: &[u8], run: usize) -> String {
+    let run = run.min(payload.len());
+    if run < SHORTEST_RUN {
+        return text.to_owned();
     }
-    let run = PAYLOAD_RUN.min(payload.len());
-    // A payload of a few bytes, such as `1`, is in any text by chance.
-    if run < 8 {
-        return error.to_owned();
-    }
-    let pieces: HashSet<&[u8]> = payload.windows(run).collect();
+    let bytes = text.as_bytes();
+    let places: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at] != b'\\').collect();
+    let asked: Vec<u128> = windows(bytes, run).collect();
+    // Nearly all of a large payload is ruled out by this alone.
+    let mut sieve = vec![false; 1 << 16];
+    asked.iter().for_each(|window| sieve[mesh(*window)] = true);
+    let shared: HashSet<u128> = windows(payload, run)
+        .filter(|window| sieve[mesh(*window)])
+        .collect();
     let mut hidden = vec![false; bytes.len()];
-    for (at, window) in bytes.windows(run).enumerate() {
-        if pieces.contains(window) {
-            hidden[at..at + run].fill(true);
+    for (at, window) in asked.iter().enumerate() {
+        if shared.contains(window) {
+            hidden[places[at]..=places[at + run - 1]].fill(true);
         }
     }
-    let mut out = String::with_capacity(error.len());
+    let mut out = String::with_capacity(text.len());
     let mut within = false;
-    for (at, c) in error.char_indices() {
+    for (at, c) in text.char_indices() {
         if !hidden[at] {
             out.push(c);
         } else if !within {
@@ -283,6 +288,23 @@ fn without_payload(error: &str, payload: &[u8]) -> String {
         within = hidden[at];
     }
     out
+}
+
+/// Every run of this many bytes, at most 16, without the backslashes.
+fn windows(bytes: &[u8], run: usize) -> impl Iterator<Item = u128> {
+    let mask = u128::MAX >> (128 - 8 * run);
+    let plain = bytes.iter().filter(|byte| **byte != b'\\');
+    let rolling = plain.scan(0, move |window, byte| {
+        *window = (*window << 8 | u128::from(*byte)) & mask;
+        Some(*window)
+    });
+    rolling.skip(run - 1)
+}
+
+/// Where a run falls in a sieve of 2^16 holes.
+fn mesh(window: u128) -> usize {
+    let folded = (window ^ (window >> 64)) as u64;
+    (folded.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) as usize
 }
 
 /// Hides passwords in addresses, and what follows names that secrets go by.
@@ -400,5 +422,19 @@ mod tests {
         assert!(!presentable(excerpt, payload).contains("4111111111111111"));
         assert_eq!(presentable("timed out", payload), "timed out");
         assert_eq!(presentable("error 1", b"1"), "error 1");
+    }
+
+    // B13
+    #[test]
+    fn a_payload_is_found_also_as_json_within_json_and_far_behind() {
+        let payload = br#"{"card":"4111111111111111","name":"Ada"}"#;
+        let quoted = serde_json::json!({ "got": String::from_utf8_lossy(payload) }).to_string();
+        assert_eq!(presentable(&quoted, payload), r#"{"got":"[payload]"}"#);
+        let url = br#"{"at":"https://shop.example/a/b"}"#;
+        let as_php_writes = r#"bad: https:\/\/shop.example\/a\/b"#;
+        assert_eq!(presentable(as_php_writes, url), "bad: [payload]");
+        let mut long = vec![b'x'; 1_000_000];
+        long.extend_from_slice(payload);
+        assert!(!presentable(&quoted, &long).contains("4111"));
     }
 }

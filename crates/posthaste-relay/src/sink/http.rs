@@ -14,6 +14,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use posthaste::Event;
+use posthaste::header::CONTENT_ENCODING;
 use reqwest::Url;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
@@ -174,6 +175,7 @@ impl Sink for Http {
                 let told = Told {
                     secrets: &self.untold,
                     body: &sealed.body,
+                    is_compressed: event.headers.contains_key(CONTENT_ENCODING),
                 };
                 answer::outcome(response, told).await
             }
