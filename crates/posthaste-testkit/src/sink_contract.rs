@@ -105,6 +105,7 @@ macro_rules! sink_contract {
                 a_structured_cloud_event_arrives_as_one_object
                 a_bare_event_arrives
                 payloads_arrive_as_they_were
+                what_was_compressed_arrives_compressed_and_says_so
                 odd_texts_arrive_as_they_were
                 an_event_that_is_delivered_twice_carries_the_same_id
                 a_row_that_cannot_be_carried_is_rejected

@@ -28,7 +28,7 @@ What is doubtful works, and should be looked at. What is bad does not work: exit
 pub(crate) struct Doctor;
 
 /// How long a destination may take to answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What to do about what says itself how it is mended.
 const MEND: &str = "mend it, then look again";

@@ -14,8 +14,8 @@ Examples:
   posthaste sink check
   posthaste sink check orders --json
 
-It connects, looks whether the topic, exchange or stream is there and may be written to, and says what an
-acknowledgement is worth there. It sends no event. Exit code 5: something does not work.";
+It connects, looks whether the topic, exchange or stream is there and, where that can be seen, may be written
+to, and says what an acknowledgement is worth there. It delivers nothing. Exit code 5: something does not work.";
 
 /// What to do with the sinks.
 #[derive(Debug, Subcommand)]

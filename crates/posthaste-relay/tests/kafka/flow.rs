@@ -93,3 +93,42 @@ async fn a_server_that_goes_down_costs_no_attempt_and_every_key_stays_in_order()
     let sent: HashSet<_> = sent.iter().map(|receipt| receipt.id.to_string()).collect();
     assert_eq!(seen, sent);
 }
+
+// F9: repeated disconnects caused by one message isolate that message.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_event_that_breaks_every_connection_dies_alone() {
+    let faulty = faulty().await;
+    let brokers = faulty.server.brokers();
+    let topic = fresh_topic(&brokers).await;
+    let mut fresh = Fresh::new().await;
+    fresh.outbox = fresh.outbox.clone().payload_limit(2 * REQUEST_LIMIT);
+    let mut all = messages(0, 100);
+    // The server closes the connection on such a request, without a word.
+    all[50] = Message::bytes(TOPIC, "text/plain", vec![b'x'; REQUEST_LIMIT + 1]);
+    let sent = fresh.enqueue(&all).await;
+    let relay = Relay::builder(fresh.store().await)
+        .poll_interval(MS(50))
+        .max_attempts(1)
+        .destination("kafka", sink(&brokers, &topic).build().unwrap());
+    let (stop, stopped) = oneshot::channel::<()>();
+    let task = tokio::spawn(relay.build().unwrap().run(async {
+        let _ = stopped.await;
+    }));
+    let store = fresh.store().await;
+    until_settled(&store).await;
+    let _ = stop.send(());
+    task.await.unwrap();
+    let with = async |status| {
+        let filter = Filter {
+            status: vec![status],
+            ..Filter::default()
+        };
+        store.list(&filter, 10_000).await.unwrap()
+    };
+    let dead = with(Status::Dead).await;
+    assert_eq!(dead.len(), 1, "{:?}", dead.first());
+    assert_eq!(dead[0].id, sent[50].id);
+    let delivered = with(Status::Delivered).await;
+    assert_eq!(delivered.len(), 99);
+    assert!(delivered.iter().all(|record| record.attempts == 1));
+}

@@ -1,6 +1,7 @@
 //! What a look at the destination finds.
 
 use posthaste_relay::sink::{RabbitMq, Sink};
+use posthaste_testkit::server::RabbitMq as Server;
 
 use crate::place::*;
 
@@ -11,6 +12,7 @@ async fn a_check_says_what_is_there_and_publishes_and_makes_nothing() {
     for part in [
         &*place.name,
         "is there",
+        "may write there",
         "acknowledgement",
         "durable",
         "quorum",
@@ -33,6 +35,19 @@ async fn a_check_says_what_is_there_and_publishes_and_makes_nothing() {
     let other = place.builder().exchange_type("fanout").build().unwrap();
     let why = other.check().await.unwrap_err();
     assert!(why.contains("inequivalent"), "{why}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_check_finds_who_may_not_write() {
+    let server = mortal().await;
+    let place = Place::at(server.url()).await;
+    let (name, password) = Server::USERS[1];
+    let reader = place.builder().user(name, password).declare(false);
+    let why = reader.build().unwrap().check().await.unwrap_err();
+    for part in [&*place.name, "may not be written to", "ACCESS_REFUSED"] {
+        assert!(why.contains(part), "{part} is not in {why}");
+    }
+    assert!(place.ids().await.is_empty());
 }
 
 // B13

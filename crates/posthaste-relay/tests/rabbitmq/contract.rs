@@ -53,6 +53,11 @@ impl sink_contract::Place for Exchange {
             found
                 .headers
                 .insert("content-type".to_owned(), content_type);
+            // AMQP has a property for it.
+            if let Some(encoding) = found.properties["content_encoding"].as_str() {
+                let encoding = ("content-encoding".to_owned(), encoding.to_owned());
+                found.headers.extend([encoding]);
+            }
             Arrived {
                 headers: found.headers,
                 body: found.body,

@@ -1,16 +1,19 @@
 //! Arrive: what is delivered is what was enqueued.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use posthaste::{Event, Message};
+use posthaste::store::Claim;
+use posthaste::{Compression, DEFAULT_PAYLOAD_LIMIT, Event, Message, Store, decompress};
 use posthaste_relay::Envelope;
 use posthaste_relay::envelope::Binding;
 use posthaste_relay::sink::{Outcome, Sink};
 use tokio::task::JoinSet;
 
 use super::{Arrived, Place, TOPIC, arrived, deliver, delivered, event, events, full, message};
+use crate::outbox::Fresh;
+use crate::server;
 
 /// What an envelope makes of an event, in the headers of this place.
 fn assert_carries<P: Place>(arrived: &Arrived, envelope: &Envelope, event: &Event) {
@@ -51,13 +54,44 @@ pub async fn an_event_arrives_with_all_that_it_says<P: Place>(place: P) {
 // B21 K8 B12
 pub async fn a_cloud_event_arrives_with_its_attributes<P: Place>(place: P) {
     let (event, arrived) = arrives_in(&place, Envelope::cloud_events(), full()).await;
-    let id = match P::BINDING {
-        Binding::Http | Binding::Nats => "ce-id",
-        Binding::Kafka | Binding::Redis => "ce_id",
-        Binding::Amqp => "cloudEvents_id",
+    // What each protocol's binding puts before the name of an attribute.
+    let prefix = match P::BINDING {
+        Binding::Http | Binding::Nats => "ce-",
+        Binding::Kafka | Binding::Redis => "ce_",
+        Binding::Amqp => "cloudEvents_",
     };
-    assert_eq!(arrived.header(id), Some(&*event.id.to_string()));
+    let id = arrived.header(&format!("{prefix}id"));
+    assert_eq!(id, Some(&*event.id.to_string()));
     assert_eq!(arrived.body, event.payload);
+    let headers = arrived.headers.iter().map(|(name, value)| {
+        let name = match name.get(..prefix.len()) {
+            Some(start) if start.eq_ignore_ascii_case(prefix) => {
+                format!("ce-{}", &name[prefix.len()..])
+            }
+            _ => name.clone(),
+        };
+        (name, value.clone())
+    });
+    assert_understood(headers.collect(), &arrived.body, &event).await;
+}
+
+/// The library of the CloudEvents project reads in it what was enqueued. It knows HTTP: what other protocols
+/// call the attributes is to be told in its words.
+async fn assert_understood(headers: BTreeMap<String, String>, body: &[u8], event: &Event) {
+    const SCRIPT: &str = include_str!("../../python/cloudevent.py");
+    let headers = serde_json::to_string(&headers).unwrap();
+    let body = String::from_utf8(body.to_vec()).unwrap();
+    let read = move || server::python(SCRIPT, &[&headers, &body]).unwrap();
+    let printed = tokio::task::spawn_blocking(read).await.unwrap();
+    let read: serde_json::Value = serde_json::from_slice(&printed).unwrap();
+    let attributes = &read["attributes"];
+    assert_eq!(attributes["specversion"], "1.0");
+    assert_eq!(attributes["id"], event.id.to_string());
+    assert_eq!(attributes["type"], "OrderPlaced");
+    assert_eq!(attributes["datacontenttype"], "application/json");
+    let trace = event.trace.as_ref().unwrap();
+    assert_eq!(attributes["traceparent"], trace.traceparent);
+    assert_eq!(read["data"], serde_json::json!({"n": 1}));
 }
 
 // B21 K8
@@ -66,6 +100,9 @@ pub async fn a_structured_cloud_event_arrives_as_one_object<P: Place>(place: P) 
     let whole: serde_json::Value = serde_json::from_slice(&arrived.body).unwrap();
     assert_eq!(whole["id"], event.id.to_string());
     assert_eq!(whole["data"], serde_json::json!({"n": 1}));
+    let content_type = arrived.header("content-type").unwrap().to_owned();
+    let headers = BTreeMap::from([("content-type".to_owned(), content_type)]);
+    assert_understood(headers, &arrived.body, &event).await;
 }
 
 // B21
@@ -102,6 +139,29 @@ pub async fn payloads_arrive_as_they_were<P: Place>(place: P) {
         let same = found.expect("it arrived").body == *payload;
         assert!(same, "a payload of {} bytes changed", payload.len());
     }
+}
+
+// F10
+pub async fn what_was_compressed_arrives_compressed_and_says_so<P: Place>(place: P) {
+    let mut fresh = Fresh::new().await;
+    fresh.outbox = fresh.outbox.clone().compress(Compression::default());
+    let text = format!("{{\"text\":\"{}\"}}", "all work and no play ".repeat(1000));
+    fresh
+        .enqueue(&[Message::json_text(TOPIC, text.clone()).unwrap()])
+        .await;
+    let claimed = fresh.store().await.claim(&Claim::new(1)).await.unwrap();
+    let event = Arc::new(claimed.events.into_iter().next().unwrap());
+    assert!(event.payload.len() < text.len() / 10);
+    let sink = place.sink(Envelope::raw()).await;
+    delivered(&sink, &event).await;
+    let arrived = arrived(&place, 1).await.remove(0);
+    assert_eq!(arrived.header("content-encoding"), Some("zstd"));
+    let unpacked = decompress(Some("zstd"), arrived.body.into(), DEFAULT_PAYLOAD_LIMIT).unwrap();
+    let read: serde_json::Value = serde_json::from_slice(&unpacked).unwrap();
+    assert_eq!(
+        read,
+        serde_json::from_str::<serde_json::Value>(&text).unwrap()
+    );
 }
 
 // B21

@@ -16,6 +16,8 @@ use super::answer::told;
 use super::link::{Health, Link, Watcher};
 
 const TICK: Duration = Duration::from_millis(20);
+/// What no look can find out.
+const RIGHT: &str = "whether WRITE is granted shows with the first events";
 
 pub(super) struct Look {
     pub(super) config: ClientConfig,
@@ -45,7 +47,7 @@ impl Look {
         let brokers = number(brokers, "broker");
         let Some((name, seen)) = look.topic.as_ref().zip(seen) else {
             return Ok(format!(
-                "connected and accepted; {brokers}, {}; the topic is made of each event; an \
+                "connected and accepted; {brokers}, {}; the topic is made of each event; {RIGHT}; an \
                  acknowledgement means that all in-sync replicas of its partition have it",
                 number(topics, "topic")
             ));
@@ -63,7 +65,7 @@ impl Look {
         );
         match look.limits(name).await {
             Ok((size, replicas)) => Ok(format!(
-                "{topic} and takes records of up to {size} bytes; an acknowledgement means that \
+                "{topic} and takes records of up to {size} bytes; {RIGHT}; an acknowledgement means that \
                  all in-sync replicas have it, at least {replicas}{}",
                 match replicas.min(seen.replicas) {
                     0 | 1 => ": one broker that is lost for good can take it along",
@@ -71,7 +73,7 @@ impl Look {
                 }
             )),
             Err(why) => Ok(format!(
-                "{topic}; its limits cannot be seen ({why}); an acknowledgement means that all \
+                "{topic}; its limits cannot be seen ({why}); {RIGHT}; an acknowledgement means that all \
                  in-sync replicas have it"
             )),
         }

@@ -68,7 +68,8 @@ pub(super) async fn look(
     };
     match (known.is_empty(), subject.fixed()) {
         (false, _) => Ok(format!(
-            "NATS {} at {place}, messages of up to {} bytes with their headers; {}",
+            "NATS {} at {place}, messages of up to {} bytes with their headers; {}; whether this user may \
+             publish there shows with the first events",
             server.version,
             server.max_payload,
             known.join("; ")

@@ -5,11 +5,13 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use futures_util::{Stream, StreamExt as _};
-use lapin::options::{ConfirmSelectOptions, ExchangeDeclareOptions};
+use lapin::options::{BasicPublishOptions, ConfirmSelectOptions, ExchangeDeclareOptions};
 use lapin::tcp::RustlsConnector;
 use lapin::types::{FieldTable, ShortString};
 use lapin::uri::AMQPUri;
-use lapin::{AsyncTcpStream, Channel, Connection, ConnectionProperties, Event, ExchangeKind};
+use lapin::{
+    AsyncTcpStream, BasicProperties, Channel, Connection, ConnectionProperties, Event, ExchangeKind,
+};
 
 use super::message::Writer;
 use super::refusal::{Refusal, told};
@@ -170,7 +172,7 @@ impl Post {
         }
     }
 
-    /// Looks at everything that can be seen without publishing, and without making anything.
+    /// Looks at everything that can be seen without delivering and without making anything.
     pub(super) async fn check(&self) -> Result<String, String> {
         let patience = self.connect_timeout + self.timeout;
         let looking = async {
@@ -186,32 +188,77 @@ impl Post {
     }
 
     async fn look(&self, link: &Link) -> Result<String, String> {
-        let place = format!("connected to {self}");
+        let words = |(NoExchange::Refused(why) | NoExchange::Broken(why))| why;
+        let mut is_there = true;
         let exchange = match (self.one_exchange(), &self.writer.exchange) {
             (Some(""), _) => "the default exchange leads to queues by their names".to_owned(),
             (Some(exchange), _) => match self.declare(link, exchange, true).await {
                 // Also of the type that it should be.
-                Ok(()) if self.declare => match self.declare(link, exchange, false).await {
-                    Ok(()) => format!("exchange {exchange:?} is there as it should be"),
-                    Err(NoExchange::Refused(why) | NoExchange::Broken(why)) => return Err(why),
-                },
+                Ok(()) if self.declare => {
+                    self.declare(link, exchange, false).await.map_err(words)?;
+                    format!("exchange {exchange:?} is there as it should be")
+                }
                 Ok(()) => format!("exchange {exchange:?} is there"),
                 Err(NoExchange::Refused(_)) if self.declare => {
+                    is_there = false;
                     format!("exchange {exchange:?} is not there yet: the first event declares it")
                 }
-                Err(NoExchange::Refused(why) | NoExchange::Broken(why)) => return Err(why),
+                Err(why) => return Err(words(why)),
             },
             (None, template) => format!(
                 "exchanges {} are looked at when events go there",
                 template.as_ref().map_or(String::new(), ToString::to_string)
             ),
         };
+        let user = &self.uri.authority.userinfo.username;
+        let right = match self.one_exchange().filter(|_| is_there) {
+            Some(exchange) => {
+                self.try_writing(link, exchange).await.map_err(words)?;
+                format!("{user} may write there; max_message_size shows")
+            }
+            None => format!("whether {user} may write there, and max_message_size, show"),
+        };
         Ok(format!(
-            "{place}; {exchange}; whether {} may write there, and max_message_size, show with the \
-             first events; an acknowledgement means that all queues bound for the message have it: \
-             durable ones on disk, quorum queues on most of their servers, others in memory",
-            self.uri.authority.userinfo.username
+            "connected to {self}; {exchange}; {right} with the first events; an acknowledgement means that all \
+             queues bound for the message have it: durable ones on disk, quorum queues on most of their servers, \
+             others in memory"
         ))
+    }
+
+    /// Publishes in a transaction, and takes it back: the server has looked whether it is allowed, and nobody
+    /// gets anything.
+    async fn try_writing(&self, link: &Link, exchange: &str) -> Result<(), NoExchange> {
+        let broken = |error| NoExchange::Broken(format!("the connection broke: {}", told(&error)));
+        let short = |text: &str| {
+            ShortString::try_new(text).map_err(|error| NoExchange::Refused(error.to_string()))
+        };
+        let key = self.writer.routing_key.fixed();
+        let (name, routing_key) = (short(exchange)?, short(key.unwrap_or_default())?);
+        let channel = link.connection.create_channel().await.map_err(broken)?;
+        let tried = async {
+            channel.tx_select().await?;
+            let (options, properties) =
+                (BasicPublishOptions::default(), BasicProperties::default());
+            let sent = channel.basic_publish(name, routing_key, options, b"", properties);
+            drop(sent.await?);
+            channel.tx_rollback().await
+        };
+        match tried.await {
+            Ok(()) => {
+                let _ = channel.close(200, "OK".into()).await;
+                Ok(())
+            }
+            Err(error) if Refusal::of(&error).is_some() => {
+                let said = self.hide(&told(&error));
+                // Rights may differ by routing key, and that of events is another.
+                if key.is_none() && said.contains("topic") {
+                    return Ok(());
+                }
+                let why = format!("exchange {exchange:?} may not be written to: {said}");
+                Err(NoExchange::Refused(why))
+            }
+            Err(error) => Err(broken(error)),
+        }
     }
 
     /// A text without the password.
