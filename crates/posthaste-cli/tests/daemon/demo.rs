@@ -133,13 +133,13 @@ fn what_an_operator_adds_to_it_is_not_made_up() {
     // As an earlier demo would leave it that was killed.
     let left = ["enqueue", "shop.order.placed.v1", "--count", "5"];
     place.ask(&[&left[..], &shop].concat()).done();
-    let demo = ["demo", "--file", "busy.db", "--json"];
+    let demo = ["demo", "--file", "busy.db", "--json", "--rate", "100"];
     let demo = Daemon::start(place.posthaste(&demo));
     let delivered = || {
-        let list = ["list", "--status", "delivered", "--json"];
+        let list = ["list", "--status", "delivered", "--limit", "0", "--json"];
         place.ask(&[&list[..], &shop].concat()).json()
     };
-    demo.until("some are delivered", || delivered().len() > 10);
+    demo.until("some are delivered", || delivered().len() > 40);
     let id = delivered()[0]["id"].as_str().unwrap().to_owned();
     place
         .ask(&[&["redeliver", &id, "--yes"][..], &shop].concat())

@@ -18,6 +18,9 @@ impl Outbox {
     /// Everything that was looked at, good or bad.
     pub(super) fn find(&self, link: &mut Link) -> Result<Vec<Finding>, StoreError> {
         link.write(|connection| {
+            // Nothing is removed: that it could be says that the file can be written.
+            let mut remove = connection.prepare_cached(&self.sql.remove)?;
+            remove.execute(["[]"])?;
             let newest = connection
                 .prepare_cached(&self.sql.newest)?
                 .query_row([], |row| row.get(0));
@@ -31,7 +34,7 @@ impl Outbox {
     }
 }
 
-/// That this was asked in a transaction which writes says that the file can be written to.
+/// Said after a statement that writes.
 fn library() -> Finding {
     let found = format!(
         "SQLite {}, and the file can be written",
