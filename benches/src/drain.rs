@@ -318,6 +318,7 @@ async fn loop_over(fresh: &Fresh, bed: &Bed, events: i64, batch: i64, after: Aft
                     &sequence,
                     &Vec::<Uuid>::new(),
                     &None::<&str>,
+                    &i64::MAX,
                 ],
             )
             .await?;

@@ -10,6 +10,7 @@ mod cost;
 mod drain;
 mod enqueue;
 mod latency;
+mod program;
 mod relay_process;
 mod sinks;
 mod sqlite;
@@ -22,7 +23,7 @@ use bed::Bed;
 
 type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-const SCENARIOS: [&str; 23] = [
+const SCENARIOS: [&str; 24] = [
     "enqueue",
     "bulk",
     "drain",
@@ -46,10 +47,11 @@ const SCENARIOS: [&str; 23] = [
     "http",
     "webhooks",
     "admin",
+    "program",
 ];
 
-const ONLY_IF_ASKED: [&str; 8] = [
-    "batches", "kafka", "nats", "rabbitmq", "redis", "http", "webhooks", "admin",
+const ONLY_IF_ASKED: [&str; 9] = [
+    "batches", "kafka", "nats", "rabbitmq", "redis", "http", "webhooks", "admin", "program",
 ];
 
 fn main() -> ExitCode {
@@ -121,6 +123,7 @@ async fn run(arguments: &[String]) -> Result {
             "http" => sinks::http::run(&bed).await?,
             "webhooks" => sinks::http::one_of_fifty_is_dead(&bed).await?,
             "admin" => admin::run(&bed).await?,
+            "program" => program::run(&bed).await?,
             _ => unreachable!("listed above"),
         }
     }

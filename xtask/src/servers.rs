@@ -41,7 +41,7 @@ pub(crate) fn bench(arguments: &[String]) -> Result {
 fn needs_daemon(arguments: &[String]) -> bool {
     let is_named = |name: &str| arguments.iter().any(|argument| argument == name);
     let is_all = arguments.iter().all(|argument| argument.starts_with("--"));
-    is_named("admin") || (is_all && !is_named("--quick"))
+    is_named("admin") || is_named("program") || (is_all && !is_named("--quick"))
 }
 
 /// `cargo xtask quickstart`: the example of that name, on a server that lives as long as it runs.

@@ -8,6 +8,7 @@ mod desk;
 mod fault;
 mod guard;
 pub(crate) mod health;
+pub(crate) mod host;
 mod limit;
 mod listen;
 mod live;

@@ -113,7 +113,7 @@ pub(crate) enum Command {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
+    use clap::{CommandFactory, Parser};
 
     use super::Cli;
 
@@ -135,6 +135,44 @@ mod tests {
                 command.get_name()
             );
         }
+    }
+
+    /// What a shell makes of a line.
+    fn words(line: &str) -> Vec<String> {
+        let printed = std::process::Command::new("sh")
+            .args(["-c", &format!("printf '%s\\n' {line}")])
+            .output()
+            .expect("a shell");
+        assert!(printed.status.success(), "{line}");
+        let printed = String::from_utf8(printed.stdout).expect("text");
+        printed.lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn every_example_can_be_typed() {
+        let mut commands: Vec<clap::Command> = vec![Cli::command()];
+        let mut count = 0;
+        while let Some(command) = commands.pop() {
+            commands.extend(command.get_subcommands().cloned());
+            let Some(help) = command.get_after_long_help().map(ToString::to_string) else {
+                continue;
+            };
+            for line in help.lines() {
+                let Some(typed) = line.strip_prefix("  posthaste ") else {
+                    continue;
+                };
+                // Up to where the shell, or a remark, takes over.
+                let typed = typed.split("  ").next().unwrap_or_default();
+                let typed = typed.split(['|', '<', '>', '#']).next().unwrap_or_default();
+                let typed = typed.replace('…', "0000-7000-8000-000000000000");
+                let words = words(&format!("posthaste {typed}"));
+                if let Err(error) = Cli::try_parse_from(&words) {
+                    panic!("{line}: {error}");
+                }
+                count += 1;
+            }
+        }
+        assert!(count > 40, "{count}");
     }
 
     /// The help of every command. `docs/cli.md` ends with it.

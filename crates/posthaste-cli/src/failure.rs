@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use posthaste::StoreError;
 use posthaste::schema::SchemaError;
 
-use crate::config::Problems;
+use crate::config::{Database, Problems};
 use crate::output::{BAD, colours};
 
 /// Why a command ended, and the exit code that says so.
@@ -44,6 +44,16 @@ impl Failure {
 
     pub(crate) fn other(error: impl std::error::Error) -> Self {
         Self::Other(whole(&error))
+    }
+
+    /// Why a database could not be reached, with what to ask oneself if it is a server.
+    pub(crate) fn to_reach(database: &Database, error: StoreError) -> Self {
+        match Self::from(error) {
+            Self::Unavailable(why) if database.is_postgres() => Self::Unavailable(format!(
+                "{why} Is the server running, and the address right?"
+            )),
+            other => other,
+        }
     }
 
     /// The exit code. Documented in the help and in `docs/cli.md`: scripts depend on it.
@@ -99,10 +109,7 @@ impl From<SchemaError> for Failure {
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::Unavailable(_) => Self::Unavailable(format!(
-                "{}. Is the server running, and the address right?",
-                whole(&error)
-            )),
+            StoreError::Unavailable(_) => Self::Unavailable(format!("{}.", whole(&error))),
             StoreError::Schema(error) => error.into(),
             StoreError::Settings(why) => Self::Usage(why),
             other => Self::Other(whole(&other)),
@@ -123,4 +130,24 @@ pub(crate) fn whole(error: &dyn std::error::Error) -> String {
         source = cause.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_of_a_server_is_it_asked_whether_it_runs() {
+        let locked = || StoreError::Unavailable("another process has kept the file locked".into());
+        let told = |url: &str| {
+            let database = Database::at(url).unwrap();
+            Failure::to_reach(&database, locked()).to_string()
+        };
+        assert!(
+            told("postgres://localhost/shop")
+                .ends_with("locked. Is the server running, and the address right?")
+        );
+        assert!(told("sqlite:shop.db").ends_with("locked."));
+        assert!(Failure::from(locked()).to_string().ends_with("locked."));
+    }
 }

@@ -35,7 +35,7 @@ pub(crate) struct FilterArgs {
     /// Only with this text in their last error
     #[arg(long, value_name = "TEXT")]
     pub(crate) error: Option<String>,
-    /// Only dead of errors of this kind, as `groups` tells it
+    /// Only dead of errors of this kind, as the dashboard and the admin API tell it
     #[arg(long, value_name = "FINGERPRINT")]
     pub(crate) fingerprint: Option<String>,
     /// Only dead for this reason

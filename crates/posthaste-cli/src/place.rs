@@ -57,7 +57,12 @@ pub(crate) fn selected(config: &Config, place: &Place) -> Result<Vec<Outbox>, Fa
 
 /// The one outbox that a command is about.
 pub(crate) async fn open(place: &Place) -> Result<Arc<dyn Store>, Failure> {
-    connect(&chosen(&load(place)?, place)?).await
+    connect(&outbox(place)?).await
+}
+
+/// The same, as it is configured.
+pub(crate) fn outbox(place: &Place) -> Result<Outbox, Failure> {
+    chosen(&load(place)?, place)
 }
 
 fn chosen(config: &Config, place: &Place) -> Result<Outbox, Failure> {
@@ -68,5 +73,7 @@ fn chosen(config: &Config, place: &Place) -> Result<Outbox, Failure> {
 
 /// The store of an outbox.
 pub(crate) async fn connect(outbox: &Outbox) -> Result<Arc<dyn Store>, Failure> {
-    Ok(posthaste::store::connect(&outbox.database.url, outbox.table.clone()).await?)
+    let database = &outbox.database;
+    let opened = posthaste::store::connect(&database.url, outbox.table.clone()).await;
+    opened.map_err(|error| Failure::to_reach(database, error))
 }

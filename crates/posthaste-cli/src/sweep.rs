@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use posthaste::store::{Act, Filter, Order, Store};
@@ -22,6 +23,9 @@ const BATCH: usize = 500;
 const PAGE: u32 = 5_000;
 /// How many of them are shown.
 const SAMPLE: usize = 5;
+/// For how long they are counted, and looked for: somebody waits.
+const COUNTING: Duration = Duration::from_secs(6);
+const LEAFING: Duration = Duration::from_secs(5);
 
 /// What `redeliver` and `discard` have in common.
 #[derive(Debug, Args)]
@@ -175,6 +179,8 @@ pub(crate) async fn sweep(place: &Place, args: &SweepArgs, deed: &Deed) -> Resul
 pub(crate) struct Plan {
     pub(crate) filter: Filter,
     pub(crate) found: u64,
+    /// Whether there may be more: they could not be counted in time.
+    pub(crate) at_least: bool,
     pub(crate) sample: Vec<Record>,
 }
 
@@ -186,27 +192,49 @@ impl Plan {
         deed: &Deed,
     ) -> Result<Self, Failure> {
         let Selection { filter, .. } = Selection::new(args, deed)?;
-        let mut found = store.count(&filter).await?;
-        if let Some(left_out) = filter.left_out() {
-            found = found.saturating_sub(store.count(&left_out).await?);
-        }
+        Ok(Self::of(store, filter, SAMPLE).await?)
+    }
+
+    /// The same for a filter, with this many of the oldest as a sample.
+    pub(crate) async fn of(
+        store: &dyn Store,
+        filter: Filter,
+        size: usize,
+    ) -> Result<Self, StoreError> {
+        let counted = match tokio::time::timeout(COUNTING, counted(store, &filter)).await {
+            Err(_) | Ok(Err(StoreError::Slow(_))) => None,
+            Ok(counted) => Some(counted?),
+        };
+        let most = counted.map_or(size, |found| {
+            size.min(usize::try_from(found).unwrap_or(usize::MAX))
+        });
+        let began = Instant::now();
         let (mut sample, mut from) = (Vec::new(), None);
-        while (sample.len() as u64) < found.min(SAMPLE as u64) {
-            let page = store
-                .browse(&filter, Order::OldestFirst, from, SAMPLE as u32)
-                .await?;
+        // A page that finds nothing says where to go on, and those that match may be far.
+        while sample.len() < most && began.elapsed() < LEAFING {
+            let few = u32::try_from(size).unwrap_or(u32::MAX);
+            let page = store.browse(&filter, Order::OldestFirst, from, few).await?;
             sample.extend(page.records.into_iter().filter(|it| filter.redelivers(it)));
             match page.next {
                 Some(next) => from = Some(next),
                 None => break,
             }
         }
-        sample.truncate(SAMPLE);
+        sample.truncate(size);
         Ok(Self {
             filter,
-            found,
+            found: counted.unwrap_or(sample.len() as u64),
+            at_least: counted.is_none(),
             sample,
         })
+    }
+
+    /// How many they are, in words.
+    pub(crate) fn events(&self) -> String {
+        match self.at_least {
+            true => format!("at least {}", events(self.found)),
+            false => events(self.found),
+        }
     }
 
     /// Tells it, and changes nothing.
@@ -235,6 +263,14 @@ impl Plan {
             &self.sample,
             usize::try_from(self.found).unwrap_or(usize::MAX),
         )
+    }
+}
+
+async fn counted(store: &dyn Store, filter: &Filter) -> Result<u64, StoreError> {
+    let all = store.count(filter).await?;
+    match filter.left_out() {
+        Some(left_out) => Ok(all.saturating_sub(store.count(&left_out).await?)),
+        None => Ok(all),
     }
 }
 

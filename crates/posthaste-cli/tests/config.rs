@@ -61,6 +61,20 @@ fn outcome(output: &Output) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8(text).unwrap())
 }
 
+/// B13: nor is a password shown that stands where none belongs.
+fn explained_without_passwords(kind: &str, name: &str) {
+    for arguments in [
+        &["explain", "--config", name][..],
+        &["explain", "--json", "--config", name],
+    ] {
+        let (_, text) = outcome(&config(&folder(kind), arguments, &[]));
+        assert!(
+            !text.contains("hunter2"),
+            "{arguments:?} tells a password: {text}"
+        );
+    }
+}
+
 // B15
 #[test]
 fn every_broken_file_is_refused_with_its_message() {
@@ -76,6 +90,7 @@ fn every_broken_file_is_refused_with_its_message() {
         let (code, json) = outcome(&json);
         assert_eq!(code, Some(2));
         assert!(!json.contains("hunter2"), "{name} tells a password: {json}");
+        explained_without_passwords("broken", name);
         let stem = format!("broken_{}", name.trim_end_matches(".toml"));
         snapshots().bind(|| insta::assert_snapshot!(stem, text));
     }
@@ -89,6 +104,7 @@ fn every_good_file_is_used() {
         let text = told(&output);
         assert_eq!(output.status.code(), Some(0), "{name}: {text}");
         assert!(!text.contains("hunter2"), "{name} tells a password: {text}");
+        explained_without_passwords("good", name);
         let stem = format!("good_{}", name.trim_end_matches(".toml"));
         snapshots().bind(|| insta::assert_snapshot!(stem, text));
     }
@@ -387,6 +403,7 @@ fn editors_can_use_the_schema() {
         "value_url_file",
         "value_url_port",
         "value_url_in_memory",
+        "value_url_with_parameters",
         "value_tenant",
     ];
     let mut count = 0;

@@ -12,7 +12,8 @@
 use std::time::{Duration, Instant};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// A probe is one delivery: a destination that is back is not kept waiting for long.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// A ramp this wide is no longer a limit.
 const FULL: usize = 512;
 
@@ -70,6 +71,13 @@ impl Circuit {
         if self.state == State::Closed {
             self.outages = 0;
         }
+    }
+
+    /// No answer came in time. While the destination is up, that may be the event's own fault and says
+    /// nothing; of a probe it says that the destination is still down. Gives back whether that opened
+    /// the circuit.
+    pub(crate) fn silent(&mut self, now: Instant, random: f64) -> bool {
+        matches!(self.state, State::Open { .. }) && self.unavailable(now, random)
     }
 
     /// The destination could not be reached. Gives back whether that opened the circuit.
@@ -134,7 +142,24 @@ mod tests {
             now = until;
         }
         assert_eq!(pauses[..4], [500, 1000, 2000, 4000]);
-        assert_eq!(pauses[8], 30_000);
+        assert_eq!(pauses[8], 5_000);
+    }
+
+    // F9
+    #[test]
+    fn silence_after_a_probe_is_no_answer_and_else_says_nothing() {
+        let start = Instant::now();
+        let mut circuit = Circuit::new();
+        assert!(!circuit.silent(start, 1.0) && circuit.is_closed());
+        assert!(circuit.unavailable(start, 1.0));
+        assert!(!circuit.silent(start, 1.0), "it was sent before the outage");
+        let probed = start + FIRST_PAUSE;
+        assert!(circuit.silent(probed, 1.0));
+        let until = probed + FIRST_PAUSE * 2;
+        assert_eq!(circuit.admission(probed), Admission::Nothing(until));
+        circuit.answered(until);
+        assert!(!circuit.silent(until, 1.0));
+        assert_eq!(circuit.admission(until), Admission::AtMost(2));
     }
 
     #[test]

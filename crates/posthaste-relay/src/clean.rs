@@ -11,8 +11,8 @@ impl Engine {
     /// Cleans every so often, until the relay stops.
     pub(crate) async fn clean(self: Arc<Self>) {
         let cleaning = &self.settings.cleaning;
-        let nothing_to_do = !self.settings.keep() && cleaning.dead_retention.is_none();
-        if !cleaning.enabled || nothing_to_do {
+        // Also with retention zero: some may have been delivered while there was another one.
+        if !cleaning.enabled {
             return;
         }
         let clean = Clean {

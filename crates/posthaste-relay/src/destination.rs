@@ -27,14 +27,30 @@ pub(crate) struct Destination {
     pub(crate) tally: Tally,
     circuit: Mutex<Circuit>,
     outage: Mutex<Option<Outage>>,
-    /// Claimed for it and not yet decided on.
+    /// Claimed for it and not yet decided on, and the bytes of their payloads.
     in_hand: AtomicUsize,
+    in_hand_bytes: AtomicUsize,
     /// What goes there, as far as it was seen.
     topics: Mutex<HashSet<String>>,
     /// When the last event that was put off comes back.
     put_off: Mutex<Option<Instant>>,
     /// An operator paused it.
     paused: AtomicBool,
+}
+
+/// What one destination may have in hand: a slow one must not take what others need.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Share {
+    pub(crate) events: usize,
+    pub(crate) bytes: usize,
+}
+
+impl Share {
+    /// All that there is.
+    pub(crate) const WHOLE: Self = Self {
+        events: usize::MAX,
+        bytes: usize::MAX,
+    };
 }
 
 impl Destination {
@@ -47,6 +63,7 @@ impl Destination {
             circuit: Mutex::new(Circuit::new()),
             outage: Mutex::default(),
             in_hand: AtomicUsize::new(0),
+            in_hand_bytes: AtomicUsize::new(0),
             topics: Mutex::default(),
             put_off: Mutex::default(),
             paused: AtomicBool::new(false),
@@ -86,22 +103,29 @@ impl Destination {
         }
     }
 
-    /// One more is in hand for it.
-    pub(crate) fn expect(&self) {
+    /// One more is in hand for it, with so many bytes.
+    pub(crate) fn expect(&self, bytes: usize) {
         self.in_hand.fetch_add(1, Memory::Relaxed);
+        self.in_hand_bytes.fetch_add(bytes, Memory::Relaxed);
     }
 
     /// One of those is decided on.
-    pub(crate) fn done(&self) {
+    pub(crate) fn done(&self, bytes: usize) {
         self.in_hand.fetch_sub(1, Memory::Relaxed);
+        self.in_hand_bytes.fetch_sub(bytes, Memory::Relaxed);
     }
 
-    /// For how long to put an event off, if it cannot be taken now. `share` is what the destination
-    /// may have in hand.
-    pub(crate) fn put_off(&self, now: Instant, share: usize) -> Option<Duration> {
+    /// Whether it has less in hand than its share.
+    pub(crate) fn has_room(&self, share: Share) -> bool {
+        self.in_hand() < share.events && self.in_hand_bytes.load(Memory::Relaxed) < share.bytes
+    }
+
+    /// For how long to put an event off, if it cannot be taken now.
+    pub(crate) fn put_off(&self, now: Instant, share: Share) -> Option<Duration> {
+        let has_room = self.has_room(share);
         let until = match self.admission(now) {
-            Admission::Freely if self.in_hand() < share => return None,
-            Admission::AtMost(window) if self.in_hand() < window.min(share) => return None,
+            Admission::Freely if has_room => return None,
+            Admission::AtMost(window) if has_room && self.in_hand() < window => return None,
             Admission::Freely | Admission::AtMost(_) => now + FULL,
             Admission::Nothing(until) => until,
         };
@@ -141,18 +165,25 @@ mod tests {
     fn what_cannot_be_taken_comes_back_one_by_one() {
         let destination = Destination::new("d".to_owned(), Arc::new(sink::stdout()));
         let now = Instant::now();
-        assert_eq!(destination.put_off(now, 1), None);
-        destination.expect();
-        assert_eq!(destination.put_off(now, 1), Some(FULL));
-        assert_eq!(destination.put_off(now, 1), Some(FULL + APART));
-        assert_eq!(destination.put_off(now, 2), None);
-        destination.done();
-        assert_eq!(destination.put_off(now, 1), None);
+        let share = |events| Share {
+            events,
+            bytes: 1000,
+        };
+        assert_eq!(destination.put_off(now, share(1)), None);
+        destination.expect(10);
+        assert_eq!(destination.put_off(now, share(1)), Some(FULL));
+        assert_eq!(destination.put_off(now, share(1)), Some(FULL + APART));
+        assert_eq!(destination.put_off(now, share(2)), None);
+        destination.expect(990);
+        assert!(!destination.has_room(share(9)), "as many bytes as it may");
+        destination.done(990);
+        destination.done(10);
+        assert_eq!(destination.put_off(now, share(1)), None);
         destination.circuit().unavailable(now, 1.0);
         let Admission::Nothing(until) = destination.admission(now) else {
             panic!("open");
         };
-        assert_eq!(destination.put_off(now, 1), Some(until - now));
-        assert_eq!(destination.put_off(until, 1), None, "the probe");
+        assert_eq!(destination.put_off(now, Share::WHOLE), Some(until - now));
+        assert_eq!(destination.put_off(until, Share::WHOLE), None, "the probe");
     }
 }

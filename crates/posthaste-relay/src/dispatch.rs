@@ -16,7 +16,7 @@ use posthaste::{DeadReason, Event};
 use tracing::Instrument;
 
 use crate::circuit::Admission;
-use crate::destination::Destination;
+use crate::destination::{Destination, Share};
 use crate::observe::{panic_text, presentable, presentable_within};
 use crate::relay::Engine;
 use crate::settle::Done;
@@ -74,7 +74,7 @@ impl Chain {
             return;
         };
         if let (Some(place), None) = (link.destination, link.put_off) {
-            self.engine.destinations[place].done();
+            self.engine.destinations[place].done(link.event.payload.len());
         }
         let event = link.event;
         self.engine.settling.done(Done {
@@ -146,7 +146,7 @@ impl Engine {
             }
         });
         if let (Some(place), None) = (destination, put_off) {
-            self.destinations[place].expect();
+            self.destinations[place].expect(event.payload.len());
         }
         Link {
             destination,
@@ -181,7 +181,7 @@ impl Engine {
             let verdict = match self.routes.are_one(&event.topic) {
                 true => Verdict::Release,
                 false => destination
-                    .put_off(Instant::now(), usize::MAX)
+                    .put_off(Instant::now(), Share::WHOLE)
                     .map_or(Verdict::Release, |delay| Verdict::Postpone { delay }),
             };
             return (verdict, None);
@@ -208,7 +208,7 @@ impl Engine {
         meter.total.increment(1);
         meter.latency.record(took.as_secs_f64());
         destination.tally.tried(&outcome, took);
-        self.judge_destination(destination, &outcome);
+        self.judge_destination(destination, &outcome, timed_out);
         if outcome == Outcome::Delivered {
             let age = event.age + claimed.elapsed();
             meters.end_to_end.record(age.as_secs_f64());
@@ -245,7 +245,7 @@ impl Engine {
             messaging.message.body.size = event.payload.len() as i64,
             posthaste.table = self.observer.table,
             posthaste.destination = destination.name,
-            posthaste.tenant = self.observer.tenant(event),
+            posthaste.tenant = self.observer.tenant(event.tenant_id),
             posthaste.sequence = event.sequence,
             posthaste.attempts = i64::from(event.attempts),
             "error.type" = tracing::field::Empty,
@@ -266,24 +266,14 @@ impl Engine {
         }
     }
 
-    fn judge_destination(&self, destination: &Destination, outcome: &Outcome) {
+    fn judge_destination(&self, destination: &Destination, outcome: &Outcome, timed_out: bool) {
         let now = Instant::now();
+        let random = self.settings.random;
         let mut circuit = destination.circuit();
-        match outcome {
-            Outcome::Unavailable(why) => {
-                if circuit.unavailable(now, (self.settings.random)()) {
-                    let error = presentable(why, b"");
-                    self.observer.circuit(&destination.name, true);
-                    destination.is_down(now, error.clone());
-                    tracing::warn!(
-                        table = self.observer.table,
-                        destination = destination.name,
-                        error,
-                        "the destination is down: pausing it"
-                    );
-                }
-            }
-            _ if circuit.is_closed() => {}
+        let opened = match outcome {
+            Outcome::Unavailable(_) => circuit.unavailable(now, random()),
+            _ if timed_out => circuit.silent(now, random()),
+            _ if circuit.is_closed() => false,
             _ => {
                 circuit.answered(now);
                 if circuit.is_closed() {
@@ -296,7 +286,19 @@ impl Engine {
                     );
                 }
                 self.wake.notify_one();
+                false
             }
+        };
+        if let (true, Some(why)) = (opened, outcome.why()) {
+            let error = presentable(why, b"");
+            self.observer.circuit(&destination.name, true);
+            destination.is_down(now, error.clone());
+            tracing::warn!(
+                table = self.observer.table,
+                destination = destination.name,
+                error,
+                "the destination is down: pausing it"
+            );
         }
     }
 
@@ -350,7 +352,7 @@ impl Engine {
         };
         tracing::warn!(
             table = self.observer.table, topic = event.topic, id = %event.id,
-            tenant = self.observer.tenant(event), sequence = event.sequence,
+            tenant = self.observer.tenant(event.tenant_id), sequence = event.sequence,
             attempts = event.attempts, destination = destination.name, result = outcome.label(),
             error = presentable(why, &event.payload), "a delivery failed"
         );

@@ -75,7 +75,13 @@ pub const METRICS: &[Metric] = {
             "outbox_enqueue_total",
             Counter,
             TOPIC,
-            "Events enqueued by this process",
+            "Events enqueued by this process, through the library",
+        ),
+        metric(
+            "outbox_enqueued_total",
+            Counter,
+            TABLE,
+            "Events enqueued by anybody, as far as the table's sequence tells: what was rolled back counts",
         ),
         metric(
             "outbox_dispatch_total",

@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering as Memory};
 use std::sync::{Arc, Mutex};
 
 use metrics::{Counter, Histogram, counter, histogram};
-use posthaste::Event;
-use posthaste::store::{Health, Stats};
+use posthaste::store::{Died, Health, Stats};
+use serde_json::Value;
+use uuid::Uuid;
 
 use crate::sink::Outcome;
 
@@ -17,8 +18,19 @@ use crate::sink::Outcome;
 pub(crate) const ERROR_LIMIT: usize = 2048;
 /// A run of this many bytes that error and payload share is taken as a piece of the payload.
 const PAYLOAD_RUN: usize = 16;
-/// How much of a payload is looked for in an error.
-const PAYLOAD_LOOK: usize = 64 * 1024;
+/// Values of a JSON payload are looked for from this length on, if they are no plain words, which any
+/// error may hold by chance; and plain words from that length on.
+const VALUE: usize = 4;
+const WORD: usize = 8;
+/// So many of them.
+const VALUES: usize = 1_000;
+/// So many topics of an outbox are told apart in metrics: producers can make any number.
+const TOPICS: usize = 500;
+/// What the others are called together.
+const OTHER: &str = "other";
+/// What is shorter is in any text by chance, such as a payload of `1`.
+#[cfg_attr(not(feature = "http"), allow(dead_code, reason = "for answers"))]
+pub(crate) const SHORTEST_RUN: usize = 8;
 
 /// Counters and histograms of one topic at one destination, looked up once.
 pub(crate) struct Meters {
@@ -78,6 +90,8 @@ pub(crate) struct Observer {
     mask_tenant: bool,
     /// By destination and topic.
     meters: Mutex<HashMap<usize, HashMap<String, Arc<Meters>>>>,
+    /// Those that are told apart.
+    topics: Mutex<HashSet<String>>,
     deaths: AtomicU64,
 }
 
@@ -86,7 +100,8 @@ impl Observer {
         Self {
             table,
             mask_tenant,
-            meters: Mutex::new(HashMap::new()),
+            meters: Mutex::default(),
+            topics: Mutex::default(),
             deaths: AtomicU64::new(0),
         }
     }
@@ -98,30 +113,49 @@ impl Observer {
         match meters.get(topic) {
             Some(known) => known.clone(),
             None => {
-                let new = Arc::new(Meters::new(&self.table, topic, name));
-                meters.insert(topic.to_owned(), new.clone());
-                new
+                let topic = self.label(topic);
+                let new = || Arc::new(Meters::new(&self.table, topic, name));
+                meters.entry(topic.to_owned()).or_insert_with(new).clone()
             }
         }
     }
 
+    /// What metrics call a topic: there is a bounded number of labels.
+    fn label<'t>(&self, topic: &'t str) -> &'t str {
+        let mut topics = self.topics.lock().expect("not poisoned");
+        if topics.len() < TOPICS && !topics.contains(topic) {
+            topics.insert(topic.to_owned());
+        }
+        match topics.contains(topic) {
+            true => topic,
+            false => OTHER,
+        }
+    }
+
     /// The tenant as it may stand in a log.
-    pub(crate) fn tenant(&self, event: &Event) -> String {
-        match (event.tenant_id, self.mask_tenant) {
+    pub(crate) fn tenant(&self, tenant_id: Option<Uuid>) -> String {
+        match (tenant_id, self.mask_tenant) {
             (None, _) => String::new(),
             (Some(_), true) => "***".to_owned(),
             (Some(tenant), false) => tenant.to_string(),
         }
     }
 
-    pub(crate) fn died(&self, topic: &str, reason: posthaste::DeadReason) {
+    pub(crate) fn died(&self, died: &Died) {
+        self.count_death(&died.topic, died.reason);
+        tracing::error!(
+            table = self.table, topic = died.topic, id = %died.id, tenant = self.tenant(died.tenant_id),
+            sequence = died.sequence, attempts = died.attempts, reason = %died.reason, "an event is dead"
+        );
+    }
+
+    pub(crate) fn count_death(&self, topic: &str, reason: posthaste::DeadReason) {
         self.deaths.fetch_add(1, Memory::Relaxed);
         counter!(
-            "outbox_dead_total", "table" => self.table.clone(), "topic" => topic.to_owned(),
-            "result" => reason.as_str()
+            "outbox_dead_total", "table" => self.table.clone(),
+            "topic" => self.label(topic).to_owned(), "result" => reason.as_str()
         )
         .increment(1);
-        tracing::error!(table = self.table, topic, %reason, "an event is dead");
     }
 
     pub(crate) fn deaths(&self) -> u64 {
@@ -207,10 +241,16 @@ impl Observer {
         }
         let holder = health.oldest_transaction.as_ref();
         let age = holder.map_or(0.0, |holder| holder.age.as_secs_f64());
-        self.gauge("outbox_oldest_transaction_seconds", age);
+        // Who is not told of the transactions of others must not say that there are none.
+        if health.sees_transactions || holder.is_some() {
+            self.gauge("outbox_oldest_transaction_seconds", age);
+        }
     }
 
     pub(crate) fn stats(&self, stats: &Stats) {
+        if let Some(enqueued) = stats.enqueued {
+            counter!("outbox_enqueued_total", "table" => self.table.clone()).absolute(enqueued);
+        }
         self.gauge("outbox_pending", stats.pending as f64);
         self.gauge("outbox_processing", stats.processing as f64);
         self.gauge("outbox_dead", stats.dead as f64);
@@ -241,7 +281,7 @@ pub(crate) fn presentable(error: &str, payload: &[u8]) -> String {
 
 /// The same, of at most this many bytes.
 pub(crate) fn presentable_within(error: &str, payload: &[u8], limit: usize) -> String {
-    let mut text = without_payload(error, payload);
+    let mut text = without_payload(error, payload, PAYLOAD_RUN);
     // No database holds a NUL, and what stands for it is longer: first of all, then the cut.
     text = without_secrets(&text).replace('\0', "\u{fffd}");
     if text.len() > limit {
@@ -254,27 +294,42 @@ pub(crate) fn presentable_within(error: &str, payload: &[u8], limit: usize) -> S
     text
 }
 
-fn without_payload(error: &str, payload: &[u8]) -> String {
-    let payload = &payload[..payload.len().min(PAYLOAD_LOOK)];
-    let bytes = error.as_bytes();
-    if payload.is_empty() || bytes.is_empty() {
-        return error.to_owned();
+/// Hides what a text shares with a payload, in runs of at least this many bytes, 8 to 16. Backslashes do not
+/// count: a payload of JSON may be quoted within JSON.
+pub(crate) fn without_payload(text: &str, payload: &[u8], run: usize) -> String {
+    let run = run.min(payload.len());
+    if run < SHORTEST_RUN {
+        return text.to_owned();
     }
-    let run = PAYLOAD_RUN.min(payload.len());
-    // A payload of a few bytes, such as `1`, is in any text by chance.
-    if run < 8 {
-        return error.to_owned();
-    }
-    let pieces: HashSet<&[u8]> = payload.windows(run).collect();
+    let bytes = text.as_bytes();
+    let places: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at] != b'\\').collect();
+    let asked: Vec<u128> = windows(bytes, run).collect();
+    // Nearly all of a large payload is ruled out by this alone.
+    let mut sieve = vec![false; 1 << 16];
+    asked.iter().for_each(|window| sieve[mesh(*window)] = true);
+    let shared: HashSet<u128> = windows(payload, run)
+        .filter(|window| sieve[mesh(*window)])
+        .collect();
     let mut hidden = vec![false; bytes.len()];
-    for (at, window) in bytes.windows(run).enumerate() {
-        if pieces.contains(window) {
-            hidden[at..at + run].fill(true);
+    for (at, window) in asked.iter().enumerate() {
+        if shared.contains(window) {
+            hidden[places[at]..=places[at + run - 1]].fill(true);
         }
     }
-    let mut out = String::with_capacity(error.len());
+    for value in values(payload) {
+        for (at, _) in text.match_indices(&value) {
+            let end = at + value.len();
+            let before = text[..at].chars().next_back();
+            let beside = [before, text[end..].chars().next()];
+            // As a whole, and not within another word.
+            if !beside.into_iter().flatten().any(char::is_alphanumeric) {
+                hidden[at..end].fill(true);
+            }
+        }
+    }
+    let mut out = String::with_capacity(text.len());
     let mut within = false;
-    for (at, c) in error.char_indices() {
+    for (at, c) in text.char_indices() {
         if !hidden[at] {
             out.push(c);
         } else if !within {
@@ -283,6 +338,55 @@ fn without_payload(error: &str, payload: &[u8]) -> String {
         within = hidden[at];
     }
     out
+}
+
+/// The values of a JSON payload that an error is not to repeat, short as they are.
+fn values(payload: &[u8]) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut left = match serde_json::from_slice(payload) {
+        Ok(value) => vec![value],
+        Err(_) => Vec::new(),
+    };
+    while let Some(value) = left.pop() {
+        let text = match value {
+            Value::Array(items) => {
+                left.extend(items);
+                continue;
+            }
+            Value::Object(fields) => {
+                left.extend(fields.into_iter().map(|(_, value)| value));
+                continue;
+            }
+            Value::String(text) => text,
+            Value::Number(number) => number.to_string(),
+            Value::Null | Value::Bool(_) => continue,
+        };
+        let is_word = text.bytes().all(|b| b.is_ascii_alphabetic());
+        if text.len() >= if is_word { WORD } else { VALUE } {
+            found.push(text);
+        }
+        if found.len() >= VALUES {
+            break;
+        }
+    }
+    found
+}
+
+/// Every run of this many bytes, at most 16, without the backslashes.
+fn windows(bytes: &[u8], run: usize) -> impl Iterator<Item = u128> {
+    let mask = u128::MAX >> (128 - 8 * run);
+    let plain = bytes.iter().filter(|byte| **byte != b'\\');
+    let rolling = plain.scan(0, move |window, byte| {
+        *window = (*window << 8 | u128::from(*byte)) & mask;
+        Some(*window)
+    });
+    rolling.skip(run - 1)
+}
+
+/// Where a run falls in a sieve of 2^16 holes.
+fn mesh(window: u128) -> usize {
+    let folded = (window ^ (window >> 64)) as u64;
+    (folded.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) as usize
 }
 
 /// Hides passwords in addresses, and what follows names that secrets go by.
@@ -400,5 +504,50 @@ mod tests {
         assert!(!presentable(excerpt, payload).contains("4111111111111111"));
         assert_eq!(presentable("timed out", payload), "timed out");
         assert_eq!(presentable("error 1", b"1"), "error 1");
+    }
+
+    // B13
+    #[test]
+    fn no_value_of_the_payload_is_in_an_error_however_short() {
+        let payload = br#"{"card": "4111-1111", "of": {"name": "Ada Lovelace", "city": "Rome"}, "sum": [1995, 7]}"#;
+        for (error, shown) in [
+            (
+                "400: unknown customer Ada Lovelace",
+                "400: unknown customer [payload]",
+            ),
+            ("bad card '4111-1111'", "bad card '[payload]'"),
+            ("1995 is too much", "[payload] is too much"),
+            // Within other words, and what any error may say.
+            ("HTTP/1.1 71995", "HTTP/1.1 71995"),
+            ("all roads lead to Rome, 7", "all roads lead to Rome, 7"),
+        ] {
+            assert_eq!(presentable(error, payload), shown);
+        }
+    }
+
+    // B16
+    #[test]
+    fn labels_are_bounded_however_many_topics_there_are() {
+        let observer = Observer::new("outbox".to_owned(), false);
+        for n in 0..TOPICS + 100 {
+            observer.meters(&format!("shop.order-{n}.placed.v1"), (0, "log"));
+        }
+        let meters = observer.meters.lock().unwrap();
+        assert_eq!(meters[&0].len(), TOPICS + 1);
+        assert!(meters[&0].contains_key(OTHER));
+    }
+
+    // B13
+    #[test]
+    fn a_payload_is_found_also_as_json_within_json_and_far_behind() {
+        let payload = br#"{"card":"4111111111111111","name":"Ada"}"#;
+        let quoted = serde_json::json!({ "got": String::from_utf8_lossy(payload) }).to_string();
+        assert_eq!(presentable(&quoted, payload), r#"{"got":"[payload]"}"#);
+        let url = br#"{"at":"https://shop.example/a/b"}"#;
+        let as_php_writes = r#"bad: https:\/\/shop.example\/a\/b"#;
+        assert_eq!(presentable(as_php_writes, url), "bad: [payload]");
+        let mut long = vec![b'x'; 1_000_000];
+        long.extend_from_slice(payload);
+        assert!(!presentable(&quoted, &long).contains("4111"));
     }
 }

@@ -151,7 +151,7 @@ impl Pace {
                 self.settled = false;
             }
             Reach::Onward => self.in_vain = in_vain.then_some(look),
-            Reach::Latest => {}
+            Reach::Latest | Reach::Aside => {}
         }
         if taken.events > 0 {
             self.last_event = ended;

@@ -15,8 +15,8 @@ use crate::relay::Engine;
 const LOOK: Duration = Duration::from_secs(1);
 /// How many events to redeliver at once.
 const STEP: u32 = 500;
-/// How many jobs to work on at the same time.
-const JOBS: u32 = 16;
+/// How many jobs to look at for those that are running.
+const JOBS: u32 = 1_000;
 /// Between two steps of a job with a rate, or one that another process is at.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
@@ -74,12 +74,20 @@ impl Engine {
     /// One step of every job that is running. Gives back how long to wait.
     async fn redeliver_once(&self) -> Result<Duration, StoreError> {
         let mut rest = LOOK;
-        for job in self.store.jobs(JOBS).await? {
-            if job.state != JobState::Running {
-                continue;
-            }
+        let mut jobs = self.store.jobs(JOBS).await?;
+        jobs.retain(|job| job.state == JobState::Running);
+        // Those that began first come first.
+        for job in jobs.into_iter().rev() {
             let before = job.redelivered;
-            rest = match self.store.advance(job.id, STEP).await? {
+            let step = match self.store.advance(job.id, STEP).await {
+                Ok(step) => step,
+                // Others need not wait for it.
+                Err(error) => {
+                    self.log_store("redeliver", &error);
+                    continue;
+                }
+            };
+            rest = match step {
                 // Another relay is at it.
                 None => rest.min(LONGEST_PAUSE),
                 Some(job) => {

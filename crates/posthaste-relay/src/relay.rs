@@ -14,7 +14,7 @@ use tokio::task::{JoinError, JoinSet};
 use tracing::Instrument;
 
 use crate::circuit::Admission;
-use crate::destination::Destination;
+use crate::destination::{Destination, Share};
 use crate::hand::Hand;
 use crate::observe::{Observer, presentable};
 use crate::pace::Pace;
@@ -26,6 +26,8 @@ use crate::view::View;
 
 /// How often to look for relays that are gone, and to confirm leadership.
 const WATCH: Duration = Duration::from_millis(500);
+/// How long a store that does not answer holds up a stop.
+const PARTING: Duration = Duration::from_secs(5);
 /// How long to wait for a fuller batch while the hand is nearly full.
 const GATHER: Duration = Duration::from_millis(5);
 
@@ -68,6 +70,8 @@ pub(crate) struct Engine {
     pub(crate) settling: Settling,
     pub(crate) observer: Observer,
     pub(crate) wake: Arc<Notify>,
+    /// The store answers again.
+    recovered: Notify,
     /// Someone is gone: look from the oldest on.
     take_over: AtomicBool,
     /// Whether it is an active relay.
@@ -106,6 +110,7 @@ impl Relay {
                 hand: Hand::default(),
                 settling,
                 wake: Arc::new(Notify::new()),
+                recovered: Notify::new(),
                 take_over: AtomicBool::new(false),
                 leading: AtomicBool::new(leading),
                 pausing: Pausing::default(),
@@ -163,13 +168,20 @@ impl Relay {
         }
         tracing::info!(table = engine.observer.table, "the relay stops");
         let _ = stop.send(true);
-        while let Some(ended) = claiming.join_next().await {
-            pass_on_panic(ended);
+        match tokio::time::timeout(PARTING, claiming.join_next()).await {
+            Ok(ended) => ended.into_iter().for_each(pass_on_panic),
+            // What it may get for an answer is free for others once the store has left.
+            Err(_) => claiming.shutdown().await,
         }
         engine.finish().await;
         parts.shutdown().await;
-        if let Err(error) = engine.store.leave().await {
-            engine.log_store("leave", &error);
+        match tokio::time::timeout(PARTING, engine.store.leave()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => engine.log_store("leave", &error),
+            Err(_) => {
+                let table = &engine.observer.table;
+                tracing::warn!(table, "the store does not answer: leaving without a word");
+            }
         }
         engine.observer.gauge("outbox_relay_leader", 0.0);
         tracing::info!(table = engine.observer.table, "the relay has stopped");
@@ -196,12 +208,16 @@ impl Engine {
             }
         }
         while !self.is_stopping() {
+            // Before it is asked who leads: it may take long.
+            self.room().await;
+            if self.is_stopping() {
+                return;
+            }
             if self.settings.mode == Mode::SingleActive && !self.leads().await {
                 pace.stand_by();
                 self.rest(WATCH).await;
                 continue;
             }
-            self.room().await;
             match self.claim_once(&mut pace).await {
                 Ok(true) => {}
                 Ok(false) => {
@@ -217,7 +233,10 @@ impl Engine {
                 Err(error) => {
                     self.log_store("claim", &error);
                     let pause = pace.failed();
-                    self.rest(pause).await;
+                    tokio::select! {
+                        _ = self.rest(pause) => {}
+                        () = self.recovered.notified() => {}
+                    }
                 }
             }
         }
@@ -230,18 +249,26 @@ impl Engine {
         }
         let (in_hand, bytes) = self.hand.load();
         let share = self.share();
+        // Half a share: who has nearly all of it in hand, and gets all that is claimed now, must leave
+        // something for others.
+        let bytes = self.settings.in_flight_bytes.saturating_sub(bytes);
+        let bytes = bytes.min(share.bytes.div_ceil(2));
         let room = self
             .settings
             .in_flight
             .saturating_sub(in_hand)
-            .min(pace.fitting(self.settings.in_flight_bytes.saturating_sub(bytes)))
-            .min(share);
+            .min(pace.fitting(bytes))
+            .min(share.events);
         let limit = u32::try_from(room)
             .unwrap_or(u32::MAX)
             .min(self.settings.batch_size);
-        if limit == 0 {
+        if limit == 0 || bytes == 0 {
             return Ok(false);
         }
+        let room = Room {
+            limit,
+            bytes: bytes as u64,
+        };
         if self.take_over.swap(false, Memory::Relaxed) {
             pace.look_from_oldest();
         }
@@ -253,7 +280,7 @@ impl Engine {
         let mut shut = 0;
         for destination in &self.destinations {
             let admission = destination.admission(now);
-            if admission == Admission::Freely && destination.in_hand() < share {
+            if admission == Admission::Freely && destination.has_room(share) {
                 continue;
             }
             shut += 1;
@@ -268,7 +295,7 @@ impl Engine {
                         topics: topics.clone(),
                         ..self.settings.scope.clone()
                     },
-                    ..self.request(limit, Reach::Oldest)
+                    ..self.request(room, Reach::Aside)
                 };
                 self.take(&claim).await?;
             }
@@ -285,21 +312,22 @@ impl Engine {
         let reach = pace.reach(now);
         let claim = Claim {
             except_topics,
-            ..self.request(limit, reach)
+            ..self.request(room, reach)
         };
         let taken = self.take(&claim).await?;
         Ok(pace.claimed(reach, now, &taken))
     }
 
-    fn request(&self, limit: u32, reach: Reach) -> Claim {
+    fn request(&self, room: Room, reach: Reach) -> Claim {
         Claim {
+            bytes: room.bytes,
             lease: self.settings.lease,
             max_attempts: self.settings.max_attempts,
             scope: self.settings.scope.clone(),
             ordering: self.settings.ordering,
             dead_letters: self.settings.dead_letters.clone(),
             reach,
-            ..Claim::new(limit)
+            ..Claim::new(room.limit)
         }
     }
 
@@ -314,21 +342,40 @@ impl Engine {
             Err(error) => span.record("error.type", error.code()),
         };
         drop(span);
-        let claimed = claimed?;
+        let claimed = match claimed {
+            Err(error @ (StoreError::Refused(_) | StoreError::Denied(_)))
+                if claim.dead_letters.is_some() =>
+            {
+                self.log_store("claim", &error);
+                self.claim_without_deaths(claim).await?
+            }
+            claimed => claimed?,
+        };
         self.observer
             .seconds("outbox_claim_seconds", sent.elapsed().as_secs_f64());
         self.observer.number("outbox_claim_batch", claimed.leases());
         let taken = Taken::of(&claimed);
-        for (topic, reason) in &claimed.died {
-            self.observer.died(topic, *reason);
+        for died in &claimed.died {
+            self.observer.died(died);
         }
         // First what can be delivered: it must not wait, or be forgotten, if the rest fails.
         self.hand.take(&claimed.events, sent + self.settings.lease);
         self.dispatch(claimed.events, sent);
         if !claimed.malformed.is_empty() {
-            self.set_aside(claimed.malformed, claimed.held_back).await?;
+            self.set_aside(claimed.malformed, claimed.held_back).await;
         }
         Ok(taken)
+    }
+
+    /// If it is a dead letter that the store refuses, what is to die must not hold up what is not: nothing
+    /// dies of this claim, and what has no attempt left gets another one.
+    async fn claim_without_deaths(&self, claim: &Claim) -> Result<Claimed, StoreError> {
+        let claim = Claim {
+            max_attempts: u32::MAX,
+            dead_letters: None,
+            ..claim.clone()
+        };
+        self.store.claim(&claim).await
     }
 
     fn claim_span(&self, limit: u32) -> tracing::Span {
@@ -349,11 +396,7 @@ impl Engine {
     }
 
     /// Rows that are no events: dead, with what is wrong with them. What they hold back goes back.
-    async fn set_aside(
-        &self,
-        malformed: Vec<(Lease, String)>,
-        held_back: Vec<Lease>,
-    ) -> Result<(), StoreError> {
+    async fn set_aside(&self, malformed: Vec<(Lease, String)>, held_back: Vec<Lease>) {
         let released = held_back.into_iter().map(|lease| Settlement {
             lease,
             tried: None,
@@ -363,7 +406,7 @@ impl Engine {
             .into_iter()
             .map(|(lease, error)| {
                 tracing::error!(table = self.observer.table, id = %lease.id, error, "a row is no event");
-                self.observer.died("", DeadReason::Malformed);
+                self.observer.count_death("", DeadReason::Malformed);
                 Settlement {
                     lease,
                     tried: None,
@@ -372,7 +415,7 @@ impl Engine {
             })
             .chain(released)
             .collect();
-        self.store.settle(&settlements).await.map(drop)
+        self.settle_all(&settlements).await;
     }
 
     /// Waits until there is room for a batch, or at least for something.
@@ -411,9 +454,13 @@ impl Engine {
             .unwrap_or(Duration::MAX)
     }
 
-    /// What one destination may have in hand: a slow one must not take what others need.
-    pub(crate) fn share(&self) -> usize {
-        self.settings.in_flight.div_ceil(self.destinations.len())
+    /// What one destination may have in hand.
+    pub(crate) fn share(&self) -> Share {
+        let destinations = self.destinations.len();
+        Share {
+            events: self.settings.in_flight.div_ceil(destinations),
+            bytes: self.settings.in_flight_bytes.div_ceil(destinations),
+        }
     }
 
     async fn leads(&self) -> bool {
@@ -455,8 +502,13 @@ impl Engine {
 
     /// Looks for relays that are gone, and for what is paused.
     async fn watch(self: Arc<Self>) {
+        let mut failed = false;
         loop {
             let (gone, _) = tokio::join!(self.store.take_over(), self.obey_pauses());
+            // The loop may have begun to wait for long: another process had the file, say.
+            if std::mem::replace(&mut failed, gone.is_err()) && gone.is_ok() {
+                self.recovered.notify_one();
+            }
             match gone {
                 Ok(0) => {}
                 Ok(gone) => {
@@ -520,8 +572,9 @@ impl Engine {
         }
     }
 
+    /// Whether it was told to stop, or nobody is left who could.
     pub(crate) fn is_stopping(&self) -> bool {
-        *self.stop.borrow()
+        *self.stop.borrow() || self.stop.has_changed().is_err()
     }
 
     pub(crate) async fn stopping(&self) {
@@ -558,6 +611,13 @@ impl Engine {
             "the store failed: {error}"
         );
     }
+}
+
+/// What a claim may bring.
+#[derive(Clone, Copy)]
+struct Room {
+    limit: u32,
+    bytes: u64,
 }
 
 /// What the loop has to know of a claim, after its events have gone their way.

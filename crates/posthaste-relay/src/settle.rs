@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use posthaste::store::{Settlement, Tried, Verdict};
+use posthaste::store::{Died, Settlement, Tried, Verdict};
 use posthaste::{Event, Lease, StoreError};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tracing::Instrument;
@@ -80,12 +80,19 @@ impl Engine {
             if lost.contains(&event.lease) {
                 tracing::warn!(
                     table = self.observer.table, topic = event.topic, id = %event.id,
-                    tenant = self.observer.tenant(event), sequence = event.sequence,
+                    tenant = self.observer.tenant(event.tenant_id), sequence = event.sequence,
                     attempts = event.attempts,
                     "the lease was lost: another relay has the event, or it is settled already"
                 );
             } else if let Verdict::Dead { reason, letter, .. } = &done.verdict {
-                self.observer.died(&event.topic, *reason);
+                self.observer.died(&Died {
+                    id: event.id,
+                    sequence: event.sequence,
+                    topic: event.topic.clone(),
+                    tenant_id: event.tenant_id,
+                    attempts: event.attempts,
+                    reason: *reason,
+                });
                 if letter.is_some() {
                     self.wake.notify_one();
                 }
@@ -98,7 +105,7 @@ impl Engine {
     /// Tries until the store answers. What it was told twice it refuses the second time. Should it
     /// refuse one verdict for what it says, the others are settled all the same. Gives back the
     /// leases that are lost.
-    async fn settle_all(&self, settlements: &[Settlement]) -> Vec<Lease> {
+    pub(crate) async fn settle_all(&self, settlements: &[Settlement]) -> Vec<Lease> {
         let mut lost = Vec::new();
         let mut left = vec![settlements.to_vec()];
         let mut pause = FIRST_PAUSE;

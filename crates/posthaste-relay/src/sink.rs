@@ -6,7 +6,7 @@ mod func;
 pub mod http;
 #[cfg(feature = "kafka")]
 pub mod kafka;
-#[cfg(any(feature = "nats", feature = "redis"))]
+#[cfg(any(feature = "http", feature = "nats", feature = "redis"))]
 mod link;
 #[cfg(feature = "nats")]
 pub mod nats;

@@ -62,6 +62,7 @@ macro_rules! conformance {
             claim {
                 due_events_are_claimed_oldest_first
                 a_claim_takes_no_more_than_its_limit
+                a_claim_takes_no_more_bytes_than_wished_but_at_least_one_event
                 a_claim_says_who_holds_the_event_and_until_when
                 what_is_leased_is_not_claimed_again
                 what_others_claimed_settled_or_put_off_between_two_claims_is_left_alone
@@ -107,9 +108,11 @@ macro_rules! conformance {
                 a_head_that_crashed_for_good_counts_as_dead_at_once
                 many_relays_keep_each_key_in_sequence
                 events_of_a_key_after_a_retry_keep_their_sequence
+                a_run_that_is_too_large_at_once_goes_on_where_it_was_cut
             }
             takeover {
                 events_of_a_killed_relay_are_claimed_long_before_their_lease_ends
+                all_that_a_killed_relay_had_is_claimed_however_many_claims_that_takes
                 a_killed_relays_lease_settles_nothing_once_taken_over
                 a_living_relay_keeps_its_events
                 a_relay_that_leaves_with_leases_is_taken_over

@@ -9,6 +9,8 @@ pub mod bed;
 #[cfg(feature = "suite")]
 pub mod conformance;
 #[cfg(feature = "suite")]
+pub mod disk;
+#[cfg(feature = "suite")]
 pub mod file;
 #[cfg(feature = "suite")]
 pub mod outbox;

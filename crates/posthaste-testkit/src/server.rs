@@ -31,6 +31,7 @@ mod redis;
 mod systemd;
 mod toolchain;
 mod watchdog;
+mod webhook;
 
 pub use chromium::chromium;
 pub use kafka::{Kafka, Listener};
@@ -44,6 +45,7 @@ pub use rabbitmq::{RabbitMq, Tls as RabbitMqTls};
 pub use redis::Redis;
 pub use systemd::systemd_analyze;
 pub use toolchain::{Language, Program};
+pub use webhook::Webhook;
 
 use std::fmt;
 use std::path::PathBuf;

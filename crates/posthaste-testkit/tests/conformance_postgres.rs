@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use posthaste::store::{Claim, Settlement, Verdict};
+use posthaste::store::{Act, Claim, Filter, Redelivery, Settlement, Verdict};
 use posthaste::{DeadReason, Message, Status, Store, schema};
 use posthaste_testkit::bed::{Bed, OnPostgres};
 use posthaste_testkit::outbox::connect;
@@ -151,4 +151,37 @@ async fn an_event_whose_letter_cannot_be_written_does_not_die() {
     let refused = store.claim(&last).await;
     assert_eq!(refused.expect_err("a refusal").code(), "store.refused");
     assert_eq!(status().await, Status::Processing);
+}
+
+// K6: whoever asks for too much does not hold up what relays count and clean.
+#[tokio::test]
+async fn counting_that_takes_too_long_is_given_up_and_everything_else_goes_on() {
+    let bed = OnPostgres::new().await;
+    let store = bed.relay().await;
+    bed.enqueue(&[message()]).await.expect("a valid message");
+    let fresh = bed.fresh();
+    let mut other = connect(&fresh.url).await;
+    let transaction = other.transaction().await.expect("a transaction");
+    let lock = fresh.sql("lock table {outbox} in access exclusive mode");
+    transaction.batch_execute(&lock).await.expect("a lock");
+    let error = store.count(&Filter::default()).await;
+    assert_eq!(error.expect_err("nothing").code(), "store.slow");
+    // A job need not know how much there is to do.
+    let act = Act {
+        actor: "ann".to_owned(),
+        why: "mended".to_owned(),
+    };
+    let redelivery = Redelivery {
+        filter: Filter::default(),
+        rate: None,
+    };
+    let job = store.start_job(&redelivery, &act).await.expect("a job");
+    assert_eq!(job.total, 0);
+    // And it takes as long as it takes to do what is not a question.
+    let (stats, end) = tokio::join!(store.stats(), async {
+        tokio::time::sleep(Duration::from_secs(4)).await;
+        transaction.rollback().await
+    });
+    end.expect("an end");
+    assert_eq!(stats.expect("numbers").pending, 1);
 }

@@ -17,7 +17,7 @@ async fn a_claim_costs_no_index_entry() {
     fresh.enqueue(&messages).await;
     let claim = fresh.sql(include_str!("../../posthaste/sql/postgres/claim.sql"));
     let keyed = fresh.sql(include_str!("../../posthaste/sql/postgres/claim_keyed.sql"));
-    let all = "1000, 60, gen_random_uuid(), 25, null, null, null, '{}', '-infinity', 0, '{}', 'shop.dead-letters.v1'";
+    let all = "1000, 60, gen_random_uuid(), 25, null, null, null, '{}', '-infinity', 0, '{}', 'shop.dead-letters.v1', 1000000000";
     for (sql, values) in [
         (claim, all.to_owned()),
         (keyed, format!("{all}, 4000, 'block'")),

@@ -48,7 +48,7 @@ async fn fill(fresh: &Fresh) {
 async fn claims(fresh: &Fresh) -> Vec<(&'static str, Plan)> {
     let session = Session::new(fresh, sql!("session_claim")).await;
     let claim = format!(
-        "{BATCH}, 60, '{OWNER}', 25, null, null, null, '{{}}', '-infinity', 0, '{{}}', 'shop.dead-letters.v1'"
+        "{BATCH}, 60, '{OWNER}', 25, null, null, null, '{{}}', '-infinity', 0, '{{}}', 'shop.dead-letters.v1', 1000000000"
     );
     let keyed = format!("{claim}, {}, 'block'", 4 * BATCH);
     vec![
@@ -229,7 +229,9 @@ async fn a_claim_that_goes_onward_is_not_slowed_by_dead_rows() {
 
     let session = Session::new(&fresh, sql!("session_claim")).await;
     let claim = |from: &str| {
-        format!("100, 60, '{OWNER}', 25, null, null, null, '{{}}', {from}, '{{}}', null")
+        format!(
+            "100, 60, '{OWNER}', 25, null, null, null, '{{}}', {from}, '{{}}', null, 1000000000"
+        )
     };
     let onward = format!("'{at}', {sequence}");
     let onward = session.explain(sql!("claim"), &claim(&onward)).await;
@@ -292,7 +294,10 @@ async fn looks(fresh: &Fresh) -> Vec<(&'static str, &'static str, Plan)> {
             "groups",
             "dead, dead",
             session
-                .explain(sql!("groups"), &format!("{}, 100, 10", only("dead")))
+                .explain(
+                    sql!("groups"),
+                    &format!("{}, 100, 10, 100000", only("dead")),
+                )
                 .await,
         ),
     ]
@@ -374,6 +379,22 @@ async fn glances(fresh: &Fresh) -> Vec<(&'static str, Plan)> {
             "blocked keys",
             session.explain(sql!("blocked"), "50, 5000, 10000").await,
         ),
+        (
+            "the audit log",
+            session.explain(sql!("audit"), "null, 100, null, 0").await,
+        ),
+        (
+            "the audit log, further back",
+            session
+                .explain(sql!("audit"), "null, 100, now() - interval '1 day', 3")
+                .await,
+        ),
+        (
+            "groups",
+            session
+                .explain(sql!("groups"), &format!("{any}, 100, 10, 1000"))
+                .await,
+        ),
     ]
 }
 
@@ -382,7 +403,14 @@ async fn glances(fresh: &Fresh) -> Vec<(&'static str, Plan)> {
 async fn what_a_dashboard_asks_for_is_bounded() {
     let fresh = Fresh::new().await;
     fill(&fresh).await;
-    let analyze = fresh.sql("vacuum analyze {outbox}");
+    // A redelivery writes down each event.
+    let acts = fresh.sql(
+        "insert into {outbox:audit} (at, actor, act, event_id, topic, why)
+         select now() - interval '10 s' * n, 'ada', 'redeliver', gen_random_uuid(), 'shop.order.placed.v1', 'fixed'
+         from generate_series(1, 300000) n",
+    );
+    fresh.client.batch_execute(&acts).await.expect("acts");
+    let analyze = fresh.sql("vacuum analyze {outbox}, {outbox:audit}");
     fresh
         .client
         .batch_execute(&analyze)
@@ -398,6 +426,7 @@ async fn what_a_dashboard_asks_for_is_bounded() {
             // Fifty events, and the way to them.
             name if name.starts_with("the first page") => 100,
             "the oldest" | "a page further on" => 100,
+            name if name.starts_with("the audit log") => 100,
             // What is looked at is bounded.
             _ => 30_000,
         };

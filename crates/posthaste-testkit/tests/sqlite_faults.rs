@@ -7,10 +7,9 @@
 #![allow(clippy::unwrap_used, reason = "a test that fails may panic")]
 
 use std::collections::HashSet;
-use std::fs::{File, Permissions};
-use std::io::Write;
+use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -20,60 +19,31 @@ use posthaste::store::{Claim, Settlement, Verdict};
 use posthaste::{Event, Message, Store, StoreError, Table};
 use posthaste_relay::Relay;
 use posthaste_relay::sink::{Outcome, from_fn};
+use posthaste_testkit::disk::{SmallDisk, has_own_mounts, is_root, mount};
 use posthaste_testkit::file::FreshFile;
 use uuid::Uuid;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-fn is_root() -> bool {
-    rustix::process::getuid().is_root()
-}
-
 fn message() -> Message {
     Message::bytes("shop.order.placed.v1", "text/plain", vec![b'x'; 500])
 }
 
-/// Whether this process has mounts of its own. If not, it runs the test in one that has.
-fn has_own_mounts(test: &str) -> bool {
-    if std::env::var_os("POSTHASTE_OWN_MOUNTS").is_some() {
-        return true;
-    }
-    let mut command = Command::new("unshare");
-    if !is_root() {
-        command.args(["--user", "--map-root-user"]);
-    }
-    let status = command
-        .arg("--mount")
-        .arg(std::env::current_exe().unwrap())
-        .args(["--exact", test, "--nocapture"])
-        .env("POSTHASTE_OWN_MOUNTS", "1")
-        .status()
-        .expect("unshare, of util-linux");
-    assert!(status.success());
-    false
-}
-
-fn mount(arguments: &[&str], on: &Path) -> bool {
-    let mut command = Command::new("mount");
-    command.args(arguments).arg(on).status().unwrap().success()
-}
-
 /// A small disk, and an outbox on it.
-struct SmallDisk {
+struct OnSmallDisk {
     file: FreshFile,
-    folder: PathBuf,
+    disk: SmallDisk,
 }
 
-impl SmallDisk {
+impl OnSmallDisk {
     fn new() -> Self {
         let name = format!("posthaste-disk-{}", Uuid::new_v4().simple());
         let folder = std::env::temp_dir().join(name);
         std::fs::create_dir(&folder).unwrap();
-        let options = ["-t", "tmpfs", "-o", "size=3m", "tmpfs"];
-        assert!(mount(&options, &folder));
+        let disk = SmallDisk::on(&folder, 3);
         Self {
             file: FreshFile::within(&folder),
-            folder,
+            disk,
         }
     }
 
@@ -84,24 +54,11 @@ impl SmallDisk {
             .open()
             .query_row(checkpoint, [], |_| Ok(()))
             .unwrap();
-        let mut ballast = File::create(self.folder.join("ballast")).unwrap();
-        for size in [65536, 4096, 1] {
-            while ballast.write_all(&vec![0; size]).is_ok() {}
-        }
+        self.disk.fill();
     }
 
     fn free(&self) {
-        std::fs::remove_file(self.folder.join("ballast")).unwrap();
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount")
-            .arg("--lazy")
-            .arg(&self.folder)
-            .status();
-        let _ = std::fs::remove_dir(&self.folder);
+        self.disk.free();
     }
 }
 
@@ -128,7 +85,7 @@ async fn a_full_disk_is_told_and_changes_nothing() {
     if !has_own_mounts("a_full_disk_is_told_and_changes_nothing") {
         return;
     }
-    let disk = SmallDisk::new();
+    let disk = OnSmallDisk::new();
     let store = disk.file.store().await;
     disk.file.enqueue(&vec![message(); 50]);
     let held = store.claim(&Claim::new(10)).await.unwrap().events;
@@ -225,7 +182,7 @@ async fn a_relay_goes_on_by_itself_once_there_is_space_again() {
     if !has_own_mounts("a_relay_goes_on_by_itself_once_there_is_space_again") {
         return;
     }
-    let disk = SmallDisk::new();
+    let disk = OnSmallDisk::new();
     let mut expected: HashSet<Uuid> = HashSet::new();
     let relay = Running::start(disk.file.store().await);
     let store = disk.file.store().await;
@@ -253,11 +210,11 @@ async fn a_disk_that_is_read_only_is_told_and_mended() {
     if !has_own_mounts("a_disk_that_is_read_only_is_told_and_mended") {
         return;
     }
-    let disk = SmallDisk::new();
+    let disk = OnSmallDisk::new();
     disk.file.enqueue(&vec![message(); 3]);
     // Connections are closed by their threads, in a moment.
     let deadline = Instant::now() + PATIENCE;
-    while !mount(&["-o", "remount,ro"], &disk.folder) {
+    while !mount(&["-o", "remount,ro"], &disk.disk.folder) {
         assert!(Instant::now() < deadline);
         std::thread::sleep(Duration::from_millis(50));
     }
@@ -270,7 +227,7 @@ async fn a_disk_that_is_read_only_is_told_and_mended() {
         matches!(error, StoreError::ReadOnly(_) | StoreError::Denied(_)),
         "{error:?}"
     );
-    assert!(mount(&["-o", "remount,rw"], &disk.folder));
+    assert!(mount(&["-o", "remount,rw"], &disk.disk.folder));
     let store = disk.file.store().await;
     assert_eq!(store.claim(&Claim::new(9)).await.unwrap().events.len(), 3);
     is_sound(&disk.file);

@@ -219,6 +219,14 @@ pub enum Statement<'a> {
 /// `&mut sqlx::PgTransaction`, `&mut diesel_async::AsyncPgConnection` (checked to be in a
 /// transaction), `&sea_orm::DatabaseTransaction`, `&rusqlite::Transaction` and
 /// `&mut sqlx::SqliteTransaction`, each behind its feature.
+///
+/// A connection is none, so that nothing is enqueued outside a transaction by accident:
+///
+/// ```compile_fail,E0277
+/// # async fn place(outbox: posthaste::Outbox, client: tokio_postgres::Client, message: posthaste::Message) {
+/// outbox.enqueue(&client, &message).await;
+/// # }
+/// ```
 pub trait Transaction {
     /// The database that it belongs to. Defaults to PostgreSQL.
     fn database(&self) -> Database {

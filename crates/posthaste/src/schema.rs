@@ -44,6 +44,11 @@ const OUTBOX: Structure = Structure {
             name: "operate",
             sql: include_str!("../sql/postgres/migrations/0002_operate.sql"),
         },
+        Migration {
+            version: 3,
+            name: "audit",
+            sql: include_str!("../sql/postgres/migrations/0003_audit.sql"),
+        },
     ],
 };
 

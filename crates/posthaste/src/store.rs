@@ -47,9 +47,9 @@ use crate::topic::TopicRule;
 
 pub use browse::{Order, PAGE_LOOK, Page};
 pub use control::{Pause, Target};
-pub use crew::{BlockedKey, LIVE_LOOK, RelayInfo, WAITING_LOOK};
+pub use crew::{BLOCKED_LOOK, BlockedKey, LIVE_LOOK, RelayInfo, WAITING_LOOK};
 pub use examine::{Finding, Grade};
-pub use group::{GROUP_TOPICS, Group, fingerprint};
+pub use group::{GROUP_LOOK, GROUP_TOPICS, Group, fingerprint};
 pub use health::{Health, Holder};
 pub use history::{ATTEMPTS_KEPT, Attempt, Ending, Tried};
 pub use inspect::{Audit, Content, Filter, Mark};
@@ -111,7 +111,8 @@ pub trait Store: Send + Sync + 'static {
         limit: u32,
     ) -> Result<Page, StoreError>;
 
-    /// Counts events. Its cost grows with those of the statuses that the filter names.
+    /// Counts events. Its cost grows with those of the statuses that the filter names, and it may be
+    /// given up ([`StoreError::Slow`]).
     async fn count(&self, filter: &Filter) -> Result<u64, StoreError>;
 
     /// One event, if it is there.
@@ -131,7 +132,8 @@ pub trait Store: Send + Sync + 'static {
     /// out what was seen: a settlement may commit after another one with a later time.
     async fn finished(&self, after: Option<Mark>, limit: u32) -> Result<Vec<Record>, StoreError>;
 
-    /// Dead events by reason and kind of error, the largest groups first. Reads the dead only.
+    /// Dead events by reason and kind of error, the largest groups first. Looks at the latest
+    /// [`GROUP_LOOK`] dead.
     async fn groups(&self, filter: &Filter, limit: u32) -> Result<Vec<Group>, StoreError>;
 
     /// What operators did, the latest first: to this event, or to any.
@@ -219,6 +221,9 @@ pub trait Store: Send + Sync + 'static {
 pub struct Claim {
     /// At most this many events.
     pub limit: u32,
+    /// And no more once they have this many bytes of payload together, about: at least one, and none more than needed
+    /// to get there.
+    pub bytes: u64,
     /// For how long.
     pub lease: Duration,
     /// What has had this many attempts is dead.
@@ -236,10 +241,11 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// A claim of at most this many events, with the defaults: 60 s, 25 attempts, any event, no order.
+    /// A claim of at most this many events, with the defaults: any size, 60 s, 25 attempts, any event, no order.
     pub fn new(limit: u32) -> Self {
         Self {
             limit,
+            bytes: u64::MAX,
             lease: Duration::from_secs(60),
             max_attempts: 25,
             scope: Scope::default(),
@@ -264,6 +270,8 @@ pub enum Reach {
     /// From the latest that this store has seen: finds what was enqueued since, even while a long
     /// line of events waits for the ones before them in their keys.
     Latest,
+    /// From the oldest on, for some of what other claims are about: where those go on from stays as it was.
+    Aside,
 }
 
 /// Which events a relay or a filter is about. Empty: all.
@@ -308,10 +316,27 @@ pub struct Claimed {
     pub malformed: Vec<(Lease, String)>,
     /// Leased, but behind a malformed event of their key: to be settled as [`Verdict::Release`].
     pub held_back: Vec<Lease>,
-    /// Found without an attempt left, or parked, and now dead: topic and reason.
-    pub died: Vec<(String, DeadReason)>,
+    /// Found without an attempt left, or parked, and now dead.
+    pub died: Vec<Died>,
     /// Whether there may be more that is due now.
     pub more: bool,
+}
+
+/// An event that a claim found without an attempt left, or behind a dead one of its key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Died {
+    /// Which one.
+    pub id: Uuid,
+    /// Its place in the outbox.
+    pub sequence: i64,
+    /// Its topic.
+    pub topic: String,
+    /// Its tenant.
+    pub tenant_id: Option<Uuid>,
+    /// How often it was tried.
+    pub attempts: u32,
+    /// Why it is dead.
+    pub reason: DeadReason,
 }
 
 impl Claimed {
@@ -559,9 +584,12 @@ pub enum StoreError {
         "the database cannot be written to: make its file and its folder writable for the user that this runs as"
     )]
     ReadOnly(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The database may not be opened.
+    /// A question was given up, because the answer took too long. Nothing is wrong with the database.
+    #[error("the answer would take too long: narrow the question down, by status, topic or time")]
+    Slow(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The database may not be opened, or its user may not do this.
     #[error(
-        "the database file cannot be opened: check that it is a file, and that the user that this runs as may read and write it and its folder"
+        "the database does not allow this: a server's user needs the role for it (`posthaste migrate --print --roles`), and the user that this runs as must be allowed to read and write a file and its folder"
     )]
     Denied(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The database is damaged, or is none. Nothing was changed.
@@ -582,6 +610,7 @@ impl StoreError {
             Self::Taken { .. } => "store.taken",
             Self::Full(_) => "store.full",
             Self::ReadOnly(_) => "store.read_only",
+            Self::Slow(_) => "store.slow",
             Self::Denied(_) => "store.denied",
             Self::Corrupt(_) => "store.corrupt",
         }

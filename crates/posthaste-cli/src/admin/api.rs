@@ -14,8 +14,9 @@ pub(super) mod state;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-use axum::body::to_bytes;
+use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{FromRequest, FromRequestParts, MatchedPath, Path, Query, Request};
 use http::header;
 use http::request::Parts;
@@ -30,6 +31,8 @@ use super::routes::{self, In};
 
 /// The largest body that is read.
 const BODY: usize = 256 * 1024;
+/// Who sends a body sends it in this time.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// The longest reason that is kept.
 const WHY: usize = 500;
 
@@ -47,6 +50,15 @@ pub(super) struct Said<T>(pub(super) T);
 
 /// Who asks.
 pub(super) struct By(pub(super) Caller);
+
+/// A body, if it is no longer than this and comes in time.
+pub(super) async fn body(body: Body, longest: usize) -> Result<Bytes, Fault> {
+    match tokio::time::timeout(PATIENCE, to_bytes(body, longest)).await {
+        Ok(Ok(body)) => Ok(body),
+        Ok(Err(_)) => Err(Fault::new("admin.too_large", "the body is too large")),
+        Err(_) => Err(Fault::new("admin.late", "the body did not come in time")),
+    }
+}
 
 async fn part(parts: &mut Parts, name: &str) -> Result<Option<String>, Fault> {
     let path = Path::<BTreeMap<String, String>>::from_request_parts(parts, &()).await;
@@ -153,8 +165,7 @@ impl<T: DeserializeOwned> FromRequest<Arc<Desk>> for Said<T> {
         if !kind.eq_ignore_ascii_case("application/json") {
             return Err(Fault::new("admin.media_type", "the body is not JSON"));
         }
-        let body = to_bytes(request.into_body(), BODY).await;
-        let body = body.map_err(|_| Fault::new("admin.too_large", "the body is too large"))?;
+        let body = body(request.into_body(), BODY).await?;
         let said = serde_json::from_slice(&body);
         said.map(Self)
             .map_err(|error| Fault::new("admin.body", format!("the body does not fit: {error}")))

@@ -19,6 +19,16 @@ pub(super) struct Caller {
     pub(super) by: By,
 }
 
+impl Caller {
+    /// Whom to count requests and streams for: on this machine, by where they come from.
+    pub(super) fn key(&self, peer: Option<Peer>) -> String {
+        match self.by {
+            By::Machine => Peer::key(peer),
+            By::Token | By::Session => self.name.clone(),
+        }
+    }
+}
+
 /// How the caller is known.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum By {
@@ -32,6 +42,17 @@ pub(super) enum By {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Peer(pub(super) IpAddr);
 
+impl Peer {
+    /// No token has such a name.
+    pub(super) fn key(peer: Option<Self>) -> String {
+        peer.map_or_else(String::new, |peer| format!("from {}", peer.0))
+    }
+}
+
+/// Whether the browser speaks TLS, to us or to something before us: then so do cookies.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Secure(pub(super) bool);
+
 pub(super) struct Auth {
     tokens: Vec<Token>,
     without_tokens: Role,
@@ -39,11 +60,11 @@ pub(super) struct Auth {
 }
 
 impl Auth {
-    pub(super) fn new(tokens: Vec<Token>, without_tokens: Role, secure: bool) -> Self {
+    pub(super) fn new(tokens: Vec<Token>, without_tokens: Role) -> Self {
         Self {
             tokens,
             without_tokens,
-            sessions: Sessions::new(secure),
+            sessions: Sessions::default(),
         }
     }
 
@@ -53,7 +74,7 @@ impl Auth {
     }
 
     /// Who calls.
-    pub(super) fn caller(&self, headers: &HeaderMap) -> Result<Caller, Fault> {
+    pub(super) fn caller(&self, headers: &HeaderMap, secure: Secure) -> Result<Caller, Fault> {
         if let Some(value) = headers.get(header::AUTHORIZATION) {
             let secret = value.to_str().ok().and_then(bearer);
             let unknown = || Fault::new("admin.unauthenticated", "this is no token of ours");
@@ -67,7 +88,7 @@ impl Auth {
             });
         }
         let nobody = || Fault::new("admin.unauthenticated", "who calls is not known");
-        let name = self.sessions.find(headers, Instant::now());
+        let name = self.sessions.find(headers, secure, Instant::now());
         let name = name.ok_or_else(nobody)?;
         let token = self.tokens.iter().find(|token| token.name == name);
         self.unless_expired(token.ok_or_else(nobody)?, By::Session)

@@ -11,8 +11,8 @@ use tokio::sync::watch;
 
 use super::auth::Auth;
 use super::fault::Fault;
-use super::guard;
-use super::limit::Limit;
+use super::host::{self, Called, Host};
+use super::limit::{Limit, Places};
 use super::live::Live;
 use super::metrics::Recorder;
 use crate::config::{self, Admin, Outbox, Route, Thresholds, without_password};
@@ -23,6 +23,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const SCHEMA_HOLDS: Duration = Duration::from_secs(60);
 /// Attempts to sign in, a second and at once.
 const SIGNING_IN: (u32, u32) = (1, 10);
+/// How many streams one caller may watch at the same time.
+const WATCHING: usize = 32;
 
 /// One outbox that this process serves, from before its database is reached.
 pub(crate) struct Served {
@@ -149,6 +151,7 @@ pub(crate) struct Desk {
     pub(super) auth: Auth,
     pub(super) asking: Limit,
     pub(super) signing_in: Limit,
+    pub(super) watching: Places<String>,
     pub(super) thresholds: Thresholds,
     pub(super) recorder: Recorder,
     pub(super) live: Live,
@@ -156,7 +159,7 @@ pub(crate) struct Desk {
     pub(super) since: Instant,
     /// Whether TLS is spoken.
     pub(super) secure: bool,
-    allowed_hosts: Vec<String>,
+    allowed_hosts: Vec<Host>,
     stopping: AtomicBool,
     /// Ends what goes on for ever.
     closing: watch::Sender<bool>,
@@ -169,9 +172,10 @@ impl Desk {
         Self {
             live: Live::new(&served),
             served,
-            auth: Auth::new(admin.tokens.clone(), admin.without_tokens, secure),
+            auth: Auth::new(admin.tokens.clone(), admin.without_tokens),
             asking: Limit::new(admin.rate_limit, admin.rate_limit.saturating_mul(2)),
             signing_in: Limit::new(SIGNING_IN.0, SIGNING_IN.1),
+            watching: Places::new(WATCHING),
             thresholds: admin.health.clone(),
             recorder,
             began: SystemTime::now(),
@@ -188,8 +192,9 @@ impl Desk {
         found.ok_or_else(|| Fault::new("admin.no_outbox", "there is no such outbox"))
     }
 
-    pub(super) fn is_called(&self, host: &str) -> bool {
-        guard::is_ours(host, &self.allowed_hosts)
+    /// How a host of a request calls us, if it does.
+    pub(super) fn called(&self, host: &str) -> Option<Called<'_>> {
+        host::called(host, &self.allowed_hosts)
     }
 
     /// The daemon is stopping: no longer ready.
@@ -219,6 +224,17 @@ pub(super) async fn ask<T>(
         Ok(answer) => Ok(answer?),
         Err(_) => Err(Fault::new(
             "admin.slow",
+            format!("the database did not answer within {PATIENCE:?}"),
+        )),
+    }
+}
+
+/// Does something in a store. Nobody knows whether what is given up is done.
+pub(super) async fn act<T>(deed: impl Future<Output = Result<T, StoreError>>) -> Result<T, Fault> {
+    match tokio::time::timeout(PATIENCE, deed).await {
+        Ok(done) => Ok(done?),
+        Err(_) => Err(Fault::new(
+            "admin.unsure",
             format!("the database did not answer within {PATIENCE:?}"),
         )),
     }

@@ -42,7 +42,7 @@ const CODES: &[(&str, StatusCode, &str)] = &[
     (
         "admin.cross_site",
         StatusCode::FORBIDDEN,
-        "changes are only accepted from this site's own pages, or from programs with a token",
+        "changes are only accepted from this site's own pages, or from programs with a token; if something before the daemon speaks TLS, put its address under allowed_hosts, such as https://ops.example",
     ),
     (
         "admin.host",
@@ -101,6 +101,11 @@ const CODES: &[(&str, StatusCode, &str)] = &[
         "send less: at most 256 KiB",
     ),
     (
+        "admin.late",
+        StatusCode::REQUEST_TIMEOUT,
+        "send the body within ten seconds",
+    ),
+    (
         "admin.unfiltered",
         StatusCode::UNPROCESSABLE_ENTITY,
         "narrow it down, or say that you mean all with \"all\": true",
@@ -119,6 +124,11 @@ const CODES: &[(&str, StatusCode, &str)] = &[
         "admin.slow",
         StatusCode::GATEWAY_TIMEOUT,
         "narrow the question down: by status, topic or time",
+    ),
+    (
+        "admin.unsure",
+        StatusCode::GATEWAY_TIMEOUT,
+        "it may have been done, or be about to: look at /jobs and /audit before you try again",
     ),
 ];
 
@@ -177,7 +187,11 @@ impl From<StoreError> for Fault {
             ),
             StoreError::Denied(_) => (
                 StatusCode::FORBIDDEN,
-                "the daemon's database user may not do this: see `posthaste migrate --help` for roles",
+                "the daemon's database user may only relay: grant it the operator role as well, which `posthaste migrate --print --roles` makes",
+            ),
+            StoreError::Slow(_) => (
+                StatusCode::GATEWAY_TIMEOUT,
+                "narrow the question down: by status, topic or time",
             ),
             _ => (
                 StatusCode::INTERNAL_SERVER_ERROR,

@@ -13,7 +13,7 @@ use posthaste_relay::Mode;
 use serde::Serialize;
 use serde_json::json;
 
-use super::desk::{Desk, Served};
+use super::desk::{Desk, Served, ask};
 use super::fault;
 use super::live::{DestinationNow, OutboxNow, Point};
 use crate::config::Thresholds;
@@ -21,8 +21,8 @@ use crate::time::brief;
 
 /// Fewer attempts say nothing about a rate.
 const ENOUGH: u64 = 20;
-/// Over how many looks, one a second, failures are counted.
-const FAILURES_OVER: usize = 300;
+/// Over how long failures are counted, in milliseconds.
+const FAILURES_OVER: u64 = 300_000;
 /// A daemon that has not looked at anything for so long is stuck itself.
 const STUCK: Duration = Duration::from_secs(60);
 
@@ -275,19 +275,24 @@ pub(super) async fn checks(desk: &Desk) -> Vec<Check> {
 
 async fn evidence(served: &Served, seen: Option<&OutboxNow>, points: &[Point]) -> Evidence {
     let connected = seen.filter(|seen| seen.connected);
-    let leader = match served.settings.mode {
-        Mode::SingleActive => {
-            let leads = seen.and_then(|seen| seen.relay.as_ref()).map(|it| it.leads);
-            leads.map(|leads| match leads {
-                true => Leader::There,
-                false => Leader::Elsewhere,
-            })
-        }
+    let relay = seen.and_then(|seen| seen.relay.as_ref());
+    let leader = match (served.settings.mode, relay) {
+        (Mode::SingleActive, None) => None,
+        (Mode::SingleActive, Some(relay)) if relay.leads => Some(Leader::There),
+        (Mode::SingleActive, Some(_)) => elsewhere(served).await,
         _ => Some(Leader::NotNeeded),
     };
-    let recent = &points[points.len().saturating_sub(FAILURES_OVER)..];
-    let sum = |of: fn(&Point) -> u64| recent.iter().map(of).sum::<u64>();
-    let dead = |point: Option<&Point>| point.map(|point| point.dead);
+    let since = points
+        .last()
+        .map_or(0, |it| it.at.saturating_sub(FAILURES_OVER));
+    let recent = || points.iter().filter(|point| point.at >= since);
+    let sum = |of: fn(&Point) -> u64| recent().map(of).sum::<u64>();
+    // What operators discard is dead, too; what died here did not die by their hands.
+    let died = match (relay, points.first().zip(points.last())) {
+        (Some(_), Some(_)) => Some(points.iter().map(|point| point.died).sum()),
+        (None, Some((first, last))) => Some(last.dead.saturating_sub(first.dead)),
+        (_, None) => None,
+    };
     let destinations = |seen: &OutboxNow| Destinations {
         all: seen.destinations.len(),
         down: seen.destinations.iter().filter_map(down).collect(),
@@ -307,11 +312,18 @@ async fn evidence(served: &Served, seen: Option<&OutboxNow>, points: &[Point]) -
         },
         destinations: seen.filter(|seen| seen.relay.is_some()).map(destinations),
         attempts: Some((sum(|it| it.failures), sum(|it| it.attempts))),
-        died: dead(points.last())
-            .zip(dead(points.first()))
-            .map(|(now, before)| now.saturating_sub(before)),
+        died,
         leader,
         paused: served.paused().await,
+    }
+}
+
+/// Whether another relay leads, while this one stands by.
+async fn elsewhere(served: &Served) -> Option<Leader> {
+    let relays = ask(served.open()?.relays()).await.ok()?;
+    match relays.iter().any(|relay| relay.leads && relay.alive) {
+        true => Some(Leader::Elsewhere),
+        false => Some(Leader::Nobody),
     }
 }
 
@@ -368,7 +380,7 @@ mod tests {
                 lag: Duration::from_secs(60),
                 stuck: 0,
             }),
-            schema: Some(Ok("version 2".to_owned())),
+            schema: Some(Ok("version 3".to_owned())),
             destinations: Some(Destinations::default()),
             attempts: Some((50, 100)),
             died: Some(100),

@@ -1,7 +1,9 @@
-//! How often one caller is answered: a bucket for each, which fills at a steady rate.
+//! How often one caller is answered: a bucket for each, which fills at a steady rate. And how much
+//! of what there is only so much of one of them may hold.
 
 use std::collections::HashMap;
-use std::sync::Mutex;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 /// More callers than this are not told apart from new ones.
@@ -56,10 +58,64 @@ impl Limit {
     }
 }
 
+/// Places that last for a while, such as connections: each holder gets so many at the same time.
+pub(super) struct Places<K> {
+    each: usize,
+    held: Arc<Mutex<HashMap<K, usize>>>,
+}
+
+/// One of them, until it is dropped.
+pub(super) struct Place<K: Hash + Eq> {
+    holder: K,
+    held: Arc<Mutex<HashMap<K, usize>>>,
+}
+
+impl<K: Hash + Eq + Clone> Places<K> {
+    pub(super) fn new(each: usize) -> Self {
+        let held = Arc::default();
+        Self { each, held }
+    }
+
+    /// A place, unless this holder has all that it gets.
+    pub(super) fn take(&self, holder: K) -> Option<Place<K>> {
+        let mut held = self.held.lock().expect("not poisoned");
+        let has = held.get(&holder).copied().unwrap_or(0);
+        if has >= self.each {
+            return None;
+        }
+        held.insert(holder.clone(), has + 1);
+        let held = self.held.clone();
+        Some(Place { holder, held })
+    }
+}
+
+impl<K: Hash + Eq> Drop for Place<K> {
+    fn drop(&mut self) {
+        let mut held = self.held.lock().expect("not poisoned");
+        if let Some(has) = held.get_mut(&self.holder) {
+            *has -= 1;
+            if *has == 0 {
+                held.remove(&self.holder);
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::time::Duration;
+
+    #[test]
+    fn a_holder_gets_its_places_back_and_takes_none_of_others() {
+        let places = Places::new(2);
+        let held: Vec<_> = (0..3).map(|_| places.take("ada")).collect();
+        assert_eq!(held.iter().flatten().count(), 2);
+        assert!(places.take("bob").is_some());
+        drop(held);
+        assert!(places.held.lock().unwrap().is_empty());
+        assert!(places.take("ada").is_some());
+    }
 
     #[test]
     fn a_caller_gets_its_burst_and_then_its_rate_whatever_others_do() {

@@ -3,7 +3,7 @@
 //! Knows nothing about routes.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,10 +23,13 @@ use tokio_rustls::TlsAcceptor;
 use tower_service::Service as _;
 
 use super::auth::Peer;
+use super::limit::Places;
 use crate::failure::Failure;
 
 /// Connections at the same time, those that watch included.
 const CONNECTIONS: usize = 256;
+/// As many of them from one address: whoever takes all it can get leaves room for probes and others.
+const EACH: usize = 64;
 /// To say hello, and to ask.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// What is under way when the server ends gets this long.
@@ -69,6 +72,7 @@ impl Listener {
     /// Answers until it is to end.
     pub(super) async fn serve(self, router: Router, mut end: watch::Receiver<bool>) {
         let places = Arc::new(Semaphore::new(CONNECTIONS));
+        let peers: Places<IpAddr> = Places::new(EACH);
         let mut connections = JoinSet::new();
         loop {
             let place = places.clone().acquire_owned();
@@ -77,10 +81,14 @@ impl Listener {
                 _ = end.wait_for(|end| *end) => break,
             };
             while connections.try_join_next().is_some() {}
+            let Some(one_of_few) = peers.take(peer.ip()) else {
+                tracing::debug!(%peer, "has too many connections");
+                continue;
+            };
             let connection = answer(stream, peer, self.tls.clone(), router.clone(), end.clone());
             connections.spawn(async move {
                 connection.await;
-                drop(place);
+                drop((place, one_of_few));
             });
         }
         drop(self.tcp);
@@ -116,17 +124,32 @@ async fn answer(
 ) {
     let _ = stream.set_nodelay(true);
     match tls {
-        None => speak(stream, peer, router, end).await,
+        None => speak(stream, Spoken::Http1, peer, router, end).await,
         Some(tls) => match tokio::time::timeout(PATIENCE, tls.accept(stream)).await {
-            Ok(Ok(stream)) => speak(stream, peer, router, end).await,
+            Ok(Ok(stream)) => {
+                let spoken = match stream.get_ref().1.alpn_protocol() {
+                    Some(b"h2") => Spoken::Http2,
+                    _ => Spoken::Http1,
+                };
+                speak(stream, spoken, peer, router, end).await;
+            }
             Ok(Err(error)) => tracing::debug!(%peer, "no TLS: {error}"),
             Err(_) => tracing::debug!(%peer, "no TLS in time"),
         },
     }
 }
 
+/// Which HTTP is spoken. It is never guessed from the first bytes: who sends none would be waited
+/// for without end.
+#[derive(Clone, Copy)]
+enum Spoken {
+    Http1,
+    Http2,
+}
+
 async fn speak(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    spoken: Spoken,
     peer: SocketAddr,
     router: Router,
     mut end: watch::Receiver<bool>,
@@ -137,7 +160,11 @@ async fn speak(
             request.extensions_mut().insert(Peer(peer.ip()));
             router.clone().call(request)
         });
-    let mut builder = Builder::new(TokioExecutor::new());
+    let builder = Builder::new(TokioExecutor::new());
+    let mut builder = match spoken {
+        Spoken::Http1 => builder.http1_only(),
+        Spoken::Http2 => builder.http2_only(),
+    };
     builder
         .http1()
         .timer(TokioTimer::new())

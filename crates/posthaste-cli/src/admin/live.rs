@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering as Memory};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
+use axum::Extension;
 use axum::body::{Body, Bytes};
-use axum::extract::State;
+use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use futures_util::future::join_all;
 use futures_util::stream;
@@ -16,18 +17,25 @@ use posthaste::StoreError;
 use posthaste::store::Stats;
 use posthaste_relay::{CircuitState, Deliveries, Standing};
 use serde::Serialize;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
+use super::api::By;
+use super::auth::{Peer, Secure};
 use super::desk::{Desk, Served};
+use super::fault::Fault;
+use super::limit::Place;
 use crate::time;
 
 const EVERY: Duration = Duration::from_secs(1);
 /// A database that is slow to answer is asked less often: this part of its time at most.
 const SHARE: u32 = 10;
+/// And while nobody watches, this part.
+const UNWATCHED: u32 = 100;
 const LONGEST: Duration = Duration::from_secs(30);
 const PATIENCE: Duration = Duration::from_secs(5);
-/// A quarter of an hour.
-const POINTS: usize = 900;
+/// What is remembered.
+const QUARTER: Duration = Duration::from_secs(900);
+const MINUTE: Duration = Duration::from_secs(60);
 
 /// How one outbox stands.
 #[derive(Debug, Clone, Serialize)]
@@ -97,7 +105,7 @@ pub(super) struct DestinationNow {
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(super) struct Point {
     /// Milliseconds since 1970.
-    at: u64,
+    pub(super) at: u64,
     rate_in: f64,
     rate_out: f64,
     rate_failed: f64,
@@ -112,6 +120,9 @@ pub(super) struct Point {
     pub(super) attempts: u64,
     #[serde(skip)]
     pub(super) failures: u64,
+    /// In the hands of the relay in this process.
+    #[serde(skip)]
+    pub(super) died: u64,
 }
 
 /// What is sent to whoever watches.
@@ -126,6 +137,8 @@ pub(super) struct Live {
     now: watch::Sender<Seen>,
     /// When the last look ended, in milliseconds since the beginning.
     looked: AtomicU64,
+    /// Somebody begins to watch.
+    watched: Notify,
     began: Instant,
 }
 
@@ -141,14 +154,15 @@ struct Seen {
 struct Track {
     points: VecDeque<Point>,
     before: Option<Before>,
-    /// What was delivered in each of the last looks, for latencies over a minute.
-    minute: VecDeque<Vec<Deliveries>>,
+    /// What was delivered in each look of the last minute, for latencies.
+    minute: VecDeque<(Instant, Vec<Deliveries>)>,
 }
 
 struct Before {
     at: Instant,
     counted: Option<Stats>,
     deliveries: Vec<Deliveries>,
+    died: Option<u64>,
 }
 
 impl Live {
@@ -157,6 +171,7 @@ impl Live {
             tracks: served.iter().map(|_| Mutex::default()).collect(),
             now: watch::channel(Seen::default()).0,
             looked: AtomicU64::new(0),
+            watched: Notify::new(),
             began: Instant::now(),
         }
     }
@@ -164,6 +179,12 @@ impl Live {
     /// How every outbox stood at the last look.
     pub(super) fn outboxes(&self) -> Arc<Vec<OutboxNow>> {
         self.now.borrow().outboxes.clone()
+    }
+
+    /// How one of them stood.
+    pub(super) fn outbox(&self, name: &str) -> Option<OutboxNow> {
+        let outboxes = self.outboxes();
+        outboxes.iter().find(|it| it.name == name).cloned()
     }
 
     /// The last quarter of an hour of one outbox.
@@ -196,11 +217,21 @@ impl Live {
             });
             self.publish(outboxes.collect());
             let pause = match all_answered {
-                true => (took * SHARE).clamp(EVERY, LONGEST),
+                true => (took * self.share()).clamp(EVERY, LONGEST),
                 // As soon as it is back, everybody should see it.
                 false => EVERY,
             };
-            tokio::time::sleep(pause.saturating_sub(took)).await;
+            tokio::select! {
+                () = tokio::time::sleep(pause.saturating_sub(took)) => {}
+                () = self.watched.notified() => {}
+            }
+        }
+    }
+
+    fn share(&self) -> u32 {
+        match self.now.receiver_count() {
+            0 => UNWATCHED,
+            _ => SHARE,
         }
     }
 
@@ -282,9 +313,13 @@ impl Track {
             (Some(now), Some(before)) => came(now, &before, all.delivered),
             _ => 0.0,
         };
-        self.minute.push_back(added);
-        let kept = self.minute.len().saturating_sub(60);
-        self.minute.drain(..kept);
+        let died = relay.as_ref().map(|relay| relay.died);
+        let died_before = self.before.as_ref().and_then(|before| before.died);
+        self.minute.push_back((at, added));
+        let is_old = |(then, _): &(Instant, _)| at.saturating_duration_since(*then) >= MINUTE;
+        while self.minute.len() > 1 && self.minute.front().is_some_and(is_old) {
+            self.minute.pop_front();
+        }
         let latency = Latency::of(&self.over_a_minute(None));
         let point = Point {
             at: millis(SystemTime::now()),
@@ -300,17 +335,23 @@ impl Track {
             p99: latency.p99,
             attempts: all.delivered + failures,
             failures,
+            died: match (died, died_before) {
+                // Another relay begins to count anew.
+                (Some(now), Some(before)) => now.checked_sub(before).unwrap_or(now),
+                _ => 0,
+            },
         };
         if stats.is_some() {
             self.points.push_back(point);
-            let kept = self.points.len().saturating_sub(POINTS);
-            self.points.drain(..kept);
+            let since = point.at.saturating_sub(QUARTER.as_millis() as u64);
+            self.points.retain(|point| point.at >= since);
         }
         let destinations = self.destinations(served, relay.as_ref(), rate);
         self.before = Some(Before {
             at,
             counted: stats,
             deliveries,
+            died,
         });
         OutboxNow {
             name: served.name.clone(),
@@ -340,7 +381,7 @@ impl Track {
 
     /// What was delivered in the last minute, to one destination or to all.
     fn over_a_minute(&self, place: Option<usize>) -> Deliveries {
-        let looks = self.minute.iter().flat_map(|look| match place {
+        let looks = self.minute.iter().flat_map(|(_, look)| match place {
             Some(place) => look.get(place..=place).unwrap_or_default(),
             None => &look[..],
         });
@@ -359,7 +400,7 @@ impl Track {
         let last = self.minute.back();
         let each = relay.destinations.iter().enumerate();
         each.map(|(place, it)| {
-            let added = last.and_then(|look| look.get(place));
+            let added = last.and_then(|(_, look)| look.get(place));
             DestinationNow {
                 name: it.name.clone(),
                 circuit: it.circuit.as_str(),
@@ -434,28 +475,60 @@ fn millis(time: SystemTime) -> u64 {
     })
 }
 
-/// `/api/v1/live`: each look as it is made, until the caller or the server has had enough.
-pub(super) async fn stream(State(desk): State<Arc<Desk>>) -> Response {
-    let looks = desk.live.now.subscribe();
-    let closing = desk.closing();
-    let frames = stream::unfold(
-        (looks, closing, true),
-        async |(mut looks, mut closing, first)| {
-            // The last look at once, then each that follows.
-            if !first {
-                tokio::select! {
-                    changed = looks.changed() => changed.ok()?,
-                    _ = closing.wait_for(|closing| *closing) => return None,
-                }
-            }
-            let text = looks.borrow_and_update().text.clone();
-            let frame: Result<Bytes, std::convert::Infallible> = Ok(text);
-            Some((frame, (looks, closing, false)))
-        },
-    );
+/// `/api/v1/live`: each look as it is made, until the caller or the server has had enough, or the
+/// caller is let in no more.
+pub(super) async fn stream(
+    State(desk): State<Arc<Desk>>,
+    By(caller): By,
+    Extension(secure): Extension<Secure>,
+    request: Request,
+) -> Result<Response, Fault> {
+    let peer = request.extensions().get::<Peer>().copied();
+    let headers = request.headers().clone();
+    let place = desk.watching.take(caller.key(peer));
+    let place = place
+        .ok_or_else(|| Fault::new("admin.too_many", "you watch too often at the same time"))?;
+    let frames = Frames {
+        looks: desk.live.now.subscribe(),
+        closing: desk.closing(),
+        _place: place,
+        is_first: true,
+    };
+    desk.live.watched.notify_one();
+    let frames = stream::unfold(frames, move |mut frames| {
+        let (desk, headers) = (desk.clone(), headers.clone());
+        async move {
+            let text = frames.next().await?;
+            // Signed out meanwhile, or the token has expired.
+            desk.auth.caller(&headers, secure).ok()?;
+            Some((Ok::<_, std::convert::Infallible>(text), frames))
+        }
+    });
     let headers = [
         (header::CONTENT_TYPE, "text/event-stream"),
         (header::CACHE_CONTROL, "no-store"),
     ];
-    (headers, Body::from_stream(frames)).into_response()
+    Ok((headers, Body::from_stream(frames)).into_response())
+}
+
+/// What one caller is sent.
+struct Frames {
+    looks: watch::Receiver<Seen>,
+    closing: watch::Receiver<bool>,
+    /// Held for as long as it goes on.
+    _place: Place<String>,
+    is_first: bool,
+}
+
+impl Frames {
+    /// The last look at once, then each that follows. `None`: the server ends.
+    async fn next(&mut self) -> Option<Bytes> {
+        if !std::mem::take(&mut self.is_first) {
+            tokio::select! {
+                changed = self.looks.changed() => changed.ok()?,
+                _ = self.closing.wait_for(|closing| *closing) => return None,
+            }
+        }
+        Some(self.looks.borrow_and_update().text.clone())
+    }
 }

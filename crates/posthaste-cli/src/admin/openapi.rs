@@ -81,7 +81,7 @@ fn responses(route: &Route) -> Value {
             typed("application/json", "Error"),
         )
     };
-    let mut responses = json!({ "4XX": error(), "503": error(), "504": error() });
+    let mut responses = json!({ "4XX": error(), "500": error(), "503": error(), "504": error() });
     match route.answers {
         Answers::Json(schema) => {
             responses["200"] = told("Done", typed("application/json", schema));
@@ -119,7 +119,7 @@ fn parameter(param: &Param) -> Value {
             "type": "string",
             "pattern": "^(?=.)([0-9]{1,4}d)?([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}s)?([0-9]{1,6}ms)?$",
         }),
-        Holds::Cursor => json!({ "type": "string", "pattern": "^[0-9]{1,15}_-?[0-9]{1,18}$" }),
+        Holds::Cursor => json!({ "type": "string", "pattern": "^[0-9]{1,16}_-?[0-9]{1,18}$" }),
         Holds::Number(least, most) => {
             json!({ "type": "integer", "minimum": least, "maximum": most })
         }

@@ -5,11 +5,13 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use axum::body::to_bytes;
+use axum::Extension;
 use axum::extract::{Path, Query, Request, State};
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, StatusCode, header};
 
+use super::api;
+use super::auth::{Peer, Secure};
 use super::desk::Desk;
 use super::fault::Fault;
 
@@ -63,20 +65,24 @@ fn kind(name: &str) -> &'static str {
 /// Begins a session: the token comes in a form, and a cookie goes back.
 pub(super) async fn sign_in(
     State(desk): State<Arc<Desk>>,
+    Extension(secure): Extension<Secure>,
     request: Request,
 ) -> Result<Response, Fault> {
-    let body = to_bytes(request.into_body(), BODY).await;
-    let body = body.map_err(|_| Fault::new("admin.too_large", "the form is too large"))?;
+    let peer = Peer::key(request.extensions().get::<Peer>().copied());
+    let body = api::body(request.into_body(), BODY).await?;
     let form = std::str::from_utf8(&body).unwrap_or_default();
     let caller = match desk.auth.by_secret(&token(form)) {
         Ok(caller) => caller,
         Err(fault) => {
-            tracing::warn!("somebody could not sign in");
+            tracing::warn!(peer, "somebody could not sign in");
             return Ok((fault.status(), HTML, refused()).into_response());
         }
     };
     tracing::info!(token = caller.name, "signed in");
-    let cookie = desk.auth.sessions.begin(&caller.name, Instant::now());
+    let cookie = desk
+        .auth
+        .sessions
+        .begin(&caller.name, secure, Instant::now());
     let headers = [
         (header::SET_COOKIE, cookie),
         (header::LOCATION, http::HeaderValue::from_static("/")),
@@ -85,8 +91,12 @@ pub(super) async fn sign_in(
 }
 
 /// Ends the session.
-pub(super) async fn sign_out(State(desk): State<Arc<Desk>>, headers: HeaderMap) -> Response {
-    let cookie = desk.auth.sessions.end(&headers);
+pub(super) async fn sign_out(
+    State(desk): State<Arc<Desk>>,
+    Extension(secure): Extension<Secure>,
+    headers: HeaderMap,
+) -> Response {
+    let cookie = desk.auth.sessions.end(&headers, secure);
     let headers = [
         (header::SET_COOKIE, cookie),
         (header::LOCATION, http::HeaderValue::from_static("/login")),

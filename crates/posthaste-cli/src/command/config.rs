@@ -23,7 +23,7 @@ pub(crate) enum Act {
     Schema,
     /// Say what a key does, what it holds now, and where that comes from
     Explain {
-        /// Such as outbox.settings.batch_size [default: all keys]
+        /// Such as outbox.relay.batch_size [default: all keys]
         key: Option<String>,
     },
     /// Print the reference of all keys, as Markdown

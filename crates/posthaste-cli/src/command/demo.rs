@@ -6,6 +6,7 @@ mod ledger;
 mod screen;
 mod shop;
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use posthaste::store::sqlite::Sqlite;
 use posthaste::{Outbox, Store};
 use posthaste_relay::{Relay, Retry};
 use tokio::sync::watch;
+use tokio::task::JoinError;
 
 use self::courier::Courier;
 use self::ledger::{Ledger, Totals};
@@ -88,6 +90,8 @@ async fn play(demo: &Demo, json: bool) -> Result<(), Failure> {
     let file = file.unwrap_or_else(|| scratch.path().join("demo.db"));
     let outbox = Outbox::new(OUTBOX).expect("a plain name");
     shop::set_up(&file, &outbox)?;
+    // Before an order is taken: what another process relays would be missing in the ledger.
+    let first = ready(&file, &outbox).await?;
 
     let served = served(&file, &outbox)?;
     let server = server(demo, &served).await?;
@@ -97,8 +101,8 @@ async fn play(demo: &Demo, json: bool) -> Result<(), Failure> {
     let shop = shop::open(&file, &outbox, demo.rate, ledger.clone(), closed)?;
     let store: Arc<dyn Store> = Arc::new(open(&file, &outbox).await?);
     served.opened(store.clone());
-    let relays = relays(file.clone(), outbox.clone(), ledger.clone(), served);
-    let relays = tokio::spawn(relays);
+    let relays = relays(first, file.clone(), outbox.clone(), ledger.clone(), served);
+    let mut relays = tokio::spawn(relays);
 
     let enough = async {
         match demo.duration {
@@ -110,6 +114,7 @@ async fn play(demo: &Demo, json: bool) -> Result<(), Failure> {
         () = enough => {}
         _ = tokio::signal::ctrl_c() => {}
         () = watch_outbox(&*store, &ledger) => {}
+        failed = &mut relays => return Err(of_relays(failed)),
     }
     screen.say("the shop closes; what is still in the outbox is delivered");
     let _ = closing.send(true);
@@ -117,7 +122,10 @@ async fn play(demo: &Demo, json: bool) -> Result<(), Failure> {
     shop.await
         .map_err(Failure::other)?
         .map_err(|_| Failure::Other("the shop broke".into()))??;
-    let settled = tokio::time::timeout(PATIENCE, drained(&*store, &ledger)).await;
+    let settled = tokio::select! {
+        settled = tokio::time::timeout(PATIENCE, drained(&*store, &ledger)) => settled,
+        failed = &mut relays => return Err(of_relays(failed)),
+    };
     relays.abort();
     let totals = Totals::count(&*store, &ledger).await?;
     screen.end();
@@ -175,16 +183,33 @@ async fn open(file: &Path, outbox: &Outbox) -> Result<Sqlite, Failure> {
     Ok(Sqlite::connect(&address, outbox.table().clone()).await?)
 }
 
+/// A store with the right to relay the file.
+async fn ready(file: &Path, outbox: &Outbox) -> Result<Sqlite, Failure> {
+    let store = open(file, outbox).await?;
+    store.take_over().await?;
+    Ok(store)
+}
+
+/// Why there is no relay any more.
+fn of_relays(ended: Result<Result<Infallible, Failure>, JoinError>) -> Failure {
+    match ended {
+        Ok(Ok(never)) => match never {},
+        Ok(Err(failure)) => failure,
+        Err(panicked) => Failure::other(panicked),
+    }
+}
+
 /// One relay after the other: each is killed in the midst of its work, and the next takes over.
 async fn relays(
+    mut store: Sqlite,
     file: PathBuf,
     outbox: Outbox,
     ledger: Arc<Ledger>,
     served: Arc<Served>,
-) -> Result<(), Failure> {
+) -> Result<Infallible, Failure> {
     let courier = Arc::new(Courier::new(ledger.clone()));
     loop {
-        let relay = Relay::builder(open(&file, &outbox).await?)
+        let relay = Relay::builder(store)
             .destination(COURIER, courier.clone())
             .retry(Retry::EqualJitter {
                 base: Duration::from_millis(300),
@@ -193,8 +218,11 @@ async fn relays(
             .build()
             .map_err(Failure::other)?;
         served.relayed(relay.view());
+        let mut running = Box::pin(relay.run(std::future::pending()));
+        let _ = tokio::time::timeout(LIFE, &mut running).await;
+        store = ready(&file, &outbox).await?;
         // Dropped, not stopped: as if its process had been killed.
-        let _ = tokio::time::timeout(LIFE, relay.run(std::future::pending())).await;
+        drop(running);
         ledger.note("the relay is killed in the midst of its work; another one takes over");
     }
 }

@@ -10,7 +10,7 @@ use posthaste_relay::sink::Sink;
 use serde::Serialize;
 
 use crate::cli::Place;
-use crate::config::{Destination, Outbox};
+use crate::config::{Config, Destination, Outbox};
 use crate::failure::{Failure, whole};
 use crate::output::{BAD, BOLD, DOUBTFUL, GOOD, Output, paint, visible};
 use crate::{place, time};
@@ -30,6 +30,9 @@ pub(crate) struct Doctor;
 /// How long a destination may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// What to do about what says itself how it is mended.
+const MEND: &str = "mend it, then look again";
+
 /// One finding, and what it is about. In JSON, too.
 #[derive(Debug, Serialize)]
 struct Diagnosis {
@@ -45,7 +48,7 @@ pub(crate) async fn run(place: &Place) -> Result<(), Failure> {
     let output = Output::new(place.json);
     let config = place::load(place)?;
     let outboxes = place::selected(&config, place)?;
-    let mut bad = 0;
+    let mut bad = tell(&output, "configuration", settings(&config))?;
     for outbox in &outboxes {
         let findings = outbox_findings(outbox).await;
         bad += tell(&output, &outbox.table.to_string(), findings)?;
@@ -116,6 +119,25 @@ fn tell(output: &Output, about: &str, findings: Vec<Finding>) -> Result<usize, F
     Ok(bad)
 }
 
+/// What is configured: each doubt about it, or that there is none. With mistakes it would not have come this far.
+fn settings(config: &Config) -> Vec<Finding> {
+    let doubts: Vec<Finding> = config
+        .warnings
+        .iter()
+        .map(|doubt| {
+            let found = match doubt.key.is_empty() {
+                true => doubt.message.clone(),
+                false => format!("{}: {}", doubt.key, doubt.message),
+            };
+            Finding::good("settings", found).doubtful(doubt.help.clone().unwrap_or_default())
+        })
+        .collect();
+    match doubts.is_empty() {
+        true => vec![Finding::good("settings", "they work together")],
+        false => doubts,
+    }
+}
+
 async fn destination(sink: &dyn Sink) -> Finding {
     match tokio::time::timeout(PATIENCE, sink.check()).await {
         Ok(Ok(found)) => Finding::good("destination", found),
@@ -130,19 +152,23 @@ async fn destination(sink: &dyn Sink) -> Finding {
 }
 
 async fn outbox_findings(outbox: &Outbox) -> Vec<Finding> {
+    let is_postgres = outbox.database.is_postgres();
     let started = Instant::now();
     let opened = posthaste::store::connect(&outbox.database.url, outbox.table.clone()).await;
     let store = match opened {
         Ok(store) => store,
         Err(StoreError::Schema(error)) => return vec![of_schema(&error)],
-        Err(error @ StoreError::Unavailable(_)) => {
-            return vec![Finding::good("database", whole(&error)).bad(
-                "see whether the server is up, can be reached from here, and `database.url` is right",
-            )];
-        }
         Err(error) => {
-            return vec![Finding::good("database", whole(&error)).bad("mend it, then look again")];
+            return vec![Finding::good("database", whole(&error)).bad(match error {
+                StoreError::Unavailable(_) if is_postgres => "see whether the server is up, can be reached from here, and `database.url` is right",
+                _ => MEND,
+            })];
         }
+    };
+    // SQLite has no rights, and what is wrong with a file is told with what to do.
+    let remedy = |error: &StoreError, grant| match error {
+        StoreError::Refused(_) if is_postgres => grant,
+        _ => MEND,
     };
     let mut findings = vec![
         Finding::good(
@@ -153,17 +179,17 @@ async fn outbox_findings(outbox: &Outbox) -> Vec<Finding> {
     ];
     match store.examine().await {
         Ok(found) => findings.extend(found),
-        Err(error) => findings.push(
-            Finding::good("database", Failure::from(error).to_string())
-                .bad("grant this user the right to read the server's statistics"),
-        ),
+        Err(error) => {
+            let grant = "grant this user the right to read the server's statistics";
+            findings.push(Finding::good("database", whole(&error)).bad(remedy(&error, grant)));
+        }
     }
     match store.stats().await {
         Ok(stats) => findings.push(events(stats.stuck, stats.dead)),
-        Err(error) => findings.push(
-            Finding::good("events", Failure::from(error).to_string())
-                .bad("grant this user the right to read the outbox"),
-        ),
+        Err(error) => {
+            let grant = "grant this user the right to read the outbox";
+            findings.push(Finding::good("events", whole(&error)).bad(remedy(&error, grant)));
+        }
     }
     findings
 }
@@ -183,7 +209,7 @@ fn of_schema(error: &SchemaError) -> Finding {
         SchemaError::Database { .. } => Finding::good("schema", whole(error)).bad(
             "grant this user a role that `posthaste migrate --print --roles` makes, or connect as another user",
         ),
-        other => Finding::good("schema", whole(other)).bad("mend it, then look again"),
+        other => Finding::good("schema", whole(other)).bad(MEND),
     }
 }
 

@@ -81,7 +81,9 @@ fn print(output: &Output, outbox: &Outbox, roles: bool) -> Result<(), Failure> {
 }
 
 async fn check(outbox: &Outbox) -> Result<Done, Failure> {
-    let version = schema::check_at(&outbox.database.url, &outbox.table).await?;
+    let version = schema::check_at(&outbox.database.url, &outbox.table)
+        .await
+        .map_err(|error| Failure::to_reach(&outbox.database, error))?;
     Ok(Done {
         table: outbox.table.to_string(),
         version,
@@ -93,7 +95,9 @@ async fn check(outbox: &Outbox) -> Result<Done, Failure> {
 async fn apply(outbox: &Outbox) -> Result<Done, Failure> {
     let (address, table) = (&outbox.database.url, &outbox.table);
     let before = schema::check_at(address, table).await;
-    let version = schema::apply_at(address, table).await?;
+    let version = schema::apply_at(address, table)
+        .await
+        .map_err(|error| Failure::to_reach(&outbox.database, error))?;
     schema::notify_at(address, table, outbox.notify).await?;
     Ok(Done {
         table: table.to_string(),

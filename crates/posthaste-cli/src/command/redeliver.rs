@@ -9,7 +9,7 @@ use crate::cli::Place;
 use crate::confirm::confirm;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::sweep::{Deed, Kind, Plan, SweepArgs, events, sweep};
+use crate::sweep::{Deed, Kind, Plan, SweepArgs, sweep};
 use crate::{filter, place};
 
 const EXAMPLES: &str = "\
@@ -70,7 +70,7 @@ pub(crate) async fn run(place: &Place, args: &Redeliver) -> Result<(), Failure> 
     if args.sweep.dry_run {
         return plan.tell(&output, &store, &deed);
     }
-    if plan.found == 0 {
+    if plan.found == 0 && !plan.at_least {
         // Nothing to begin a job for: told as without one.
         return sweep(place, &args.sweep, &deed).await;
     }
@@ -80,7 +80,7 @@ pub(crate) async fn run(place: &Place, args: &Redeliver) -> Result<(), Failure> 
     let pace = args.rate.map(|rate| format!(", {rate} a second"));
     let question = format!(
         "Redeliver {} of {}{}?",
-        events(plan.found),
+        plan.events(),
         store.table(),
         pace.unwrap_or_default()
     );

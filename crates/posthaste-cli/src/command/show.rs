@@ -116,7 +116,7 @@ pub(crate) async fn run(place: &Place, args: &Show) -> Result<(), Failure> {
     let record = store.show(args.id).await?.ok_or_else(missing)?;
     let content = match store.content(args.id).await {
         // A reader sees how things stand, and not what they say.
-        Err(StoreError::Refused(_)) if !args.payload => None,
+        Err(StoreError::Denied(_)) if !args.payload => None,
         content => Some(content?.ok_or_else(missing)?),
     };
     let known = Known {

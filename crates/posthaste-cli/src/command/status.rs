@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use posthaste::store::{Filter, Pause, Stats, Store, Target};
-use posthaste::{DeadReason, Status as State};
+use posthaste::{DeadReason, Status as State, StoreError};
 use posthaste_relay::Mode;
 use serde::Serialize;
 
@@ -175,9 +175,38 @@ async fn look(
 ) -> Result<Vec<Standing>, Failure> {
     let mut standings = Vec::new();
     for it in looked {
-        standings.push(standing(it, args, limits).await?);
+        standings.push(match standing(it, args, limits).await {
+            // Who watches wants to see it go, and come back.
+            Err(Failure::Unavailable(_)) if args.watch => lost(it, limits),
+            standing => standing?,
+        });
     }
     Ok(standings)
+}
+
+/// How an outbox stands whose database does not answer.
+fn lost(looked: &Looked, limits: &Thresholds) -> Standing {
+    let evidence = Evidence {
+        outbox: looked.outbox.table.to_string(),
+        ..Evidence::default()
+    };
+    let checks = health::judge(&evidence, limits);
+    let ill = checks.iter().filter(|it| it.status == Verdict::Ill);
+    let findings = ill.map(|it| format!("{}: {}: {}", it.check, it.value, it.remedy));
+    Standing {
+        table: looked.outbox.table.to_string(),
+        pending: 0,
+        processing: 0,
+        stuck: 0,
+        dead: 0,
+        discarded: 0,
+        oldest_pending_seconds: 0.0,
+        at_least: false,
+        paused: Vec::new(),
+        healthy: false,
+        findings: findings.collect(),
+        checks,
+    }
 }
 
 async fn standing(
@@ -194,7 +223,11 @@ async fn standing(
     };
     let discarded = match stats.dead {
         0 => 0,
-        _ => store.count(&discarded).await?,
+        _ => match store.count(&discarded).await {
+            // Then they are told as dead ones.
+            Err(StoreError::Slow(_)) => 0,
+            counted => counted?,
+        },
     };
     let dead = stats.dead.saturating_sub(discarded);
     let pauses = store.pauses().await?;

@@ -1,4 +1,6 @@
-//! Addresses of databases: checked, and shown without their passwords.
+//! Addresses: those of databases checked, and all shown without their passwords.
+
+use posthaste::store::sqlite::Sqlite;
 
 use super::kind::Refusal;
 
@@ -14,7 +16,12 @@ pub(crate) fn check_address(text: &str) -> Result<(), Refusal> {
                 "a database in memory is seen by no other process",
                 "name a file, such as \"sqlite:shop.db\"",
             )),
-            _ => Ok(()),
+            _ => Sqlite::path(text).map(drop).map_err(|_| {
+                Refusal::new(
+                    "it says more than the path of a file",
+                    "write the path alone, such as \"sqlite:shop.db\"; of parameters only ?mode=rwc is understood",
+                )
+            }),
         };
     }
     if !text.starts_with("postgres://") && !text.starts_with("postgresql://") {
@@ -71,6 +78,38 @@ pub(crate) fn without_password(text: &str) -> String {
     }
 }
 
+/// What a property is called that holds a secret.
+const SECRET_NAMES: [&str; 7] = [
+    "password",
+    "passphrase",
+    "secret",
+    "token",
+    "credential",
+    "pem",
+    "oauthbearer.config",
+];
+
+/// Any text of a configuration as people may see it: whoever writes a password where none belongs finds it
+/// refused, and not repeated.
+pub(crate) fn without_secrets(text: &str) -> String {
+    if text.contains("://") {
+        return without_password(text);
+    }
+    // An address whose scheme was left out: `user:password@host`.
+    if let Some((who, place)) = text.rsplit_once('@')
+        && who.contains(':')
+    {
+        return format!("***@{place}");
+    }
+    // A property: `name=value`.
+    match text.split_once('=') {
+        Some((name, _)) if SECRET_NAMES.iter().any(|secret| name.contains(secret)) => {
+            format!("{name}=***")
+        }
+        _ => text.to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::kind::Kind;
@@ -103,6 +142,56 @@ mod tests {
         }
     }
 
+    // B13
+    #[test]
+    fn any_text_is_shown_without_passwords_and_secrets() {
+        for (text, shown) in [
+            ("amqp://shop:hunter2@mq/v", "amqp://shop:***@mq/v"),
+            (
+                "https://hooks.example/{topic}",
+                "https://hooks.example/{topic}",
+            ),
+            (
+                "https://hooks.example/?key=hunter2",
+                "https://hooks.example/?***",
+            ),
+            ("relay:hunter2@kafka-1:9092", "***@kafka-1:9092"),
+            ("ssl.key.password=hunter2", "ssl.key.password=***"),
+            (
+                "sasl.oauthbearer.client.secret=hunter2",
+                "sasl.oauthbearer.client.secret=***",
+            ),
+            ("batch.size=500000", "batch.size=500000"),
+            ("relay@shop.example", "relay@shop.example"),
+            ("{tenant|none}.{topic}", "{tenant|none}.{topic}"),
+        ] {
+            assert_eq!(without_secrets(text), shown);
+        }
+    }
+
+    #[test]
+    fn parameters_of_sqlite_are_refused_unless_they_change_nothing() {
+        for text in [
+            "sqlite:shop.db",
+            "sqlite:shop.db?mode=rwc",
+            "sqlite://shop.db?mode=rwc",
+            "sqlite:///var/lib/shop.db?mode=rwc",
+        ] {
+            assert!(Kind::Database.parse(text).is_ok(), "{text}");
+        }
+        for text in [
+            "sqlite:shop.db?mode=ro",
+            "sqlite:shop.db?mode=memory",
+            "sqlite:shop.db?mode=rwc&cache=shared",
+            "sqlite:shop.db?",
+            "sqlite:?mode=rwc",
+            "sqlite:file:shop.db",
+            "sqlite:file:shop.db?mode=rwc",
+        ] {
+            assert!(Kind::Database.parse(text).is_err(), "{text}");
+        }
+    }
+
     #[test]
     fn a_refused_address_is_not_repeated() {
         for text in [
@@ -111,6 +200,7 @@ mod tests {
             "postgres://app:hunter2@db:port/shop",
             "postgres://app:x@db/shop?hunter2=1",
             "host=db password=hunter2",
+            "sqlite:shop.db?key=hunter2",
         ] {
             let refusal = Kind::Database.parse(text).err().unwrap();
             assert!(!format!("{refusal:?}").contains("hunter2"), "{refusal:?}");

@@ -8,6 +8,7 @@ use super::keys::{Default, Key};
 use super::kind::Kind;
 use super::problem::Problem;
 use super::values::{Group, Origin, Values};
+use crate::admin::host::Host;
 use crate::admin::role::{ROLES, Role};
 use crate::admin::token::Token;
 
@@ -21,7 +22,7 @@ pub(crate) struct Admin {
     /// What anybody may do while there are no tokens.
     pub(crate) without_tokens: Role,
     pub(crate) tokens: Vec<Token>,
-    pub(crate) allowed_hosts: Vec<String>,
+    pub(crate) allowed_hosts: Vec<Host>,
     /// Certificate and key, as PEM files.
     pub(crate) tls: Option<(PathBuf, PathBuf)>,
     /// Requests a second of one caller.
@@ -109,8 +110,8 @@ pub(super) const ADMIN: &[Key] = &[
         name: "allowed_hosts",
         kind: Kind::Texts,
         default: Default::Is(""),
-        doc: "Names by which browsers may call it, besides localhost and bare addresses.",
-        example: "outbox.internal,ops.example",
+        doc: "Names by which it may be called, besides localhost and bare addresses. If something before it speaks TLS, the address that browsers see, with `https://`.",
+        example: "outbox.internal,https://ops.example",
     },
     Key {
         name: "cert_file",
@@ -195,11 +196,12 @@ pub(super) fn read(values: &mut Values) -> Option<Admin> {
         .iter()
         .filter_map(|line| Token::parse(line).ok())
         .collect();
-    let allowed_hosts = keys.texts("allowed_hosts");
+    let hosts = keys.texts("allowed_hosts");
     let files = (keys.some_text("cert_file"), keys.some_text("key_file"));
     let rate_limit = keys.count("rate_limit");
     let folder = keys.values.folder.clone();
     let health = health(values);
+    let allowed_hosts = allowed(values, &hosts);
     let tls = match files {
         (Some(cert), Some(key)) => Some((folder.join(cert), folder.join(key))),
         (None, None) => None,
@@ -212,13 +214,27 @@ pub(super) fn read(values: &mut Values) -> Option<Admin> {
         chosen: matches!(values.get("admin.listen").1, Origin::Given(_)),
         without_tokens: Role::named(&without_tokens?)?,
         tokens,
-        allowed_hosts,
+        allowed_hosts: allowed_hosts?,
         tls,
         rate_limit: rate_limit?,
         health: health?,
     };
     check(values, &admin);
     Some(admin)
+}
+
+fn allowed(values: &mut Values, hosts: &[String]) -> Option<Vec<Host>> {
+    let path = "admin.allowed_hosts";
+    let odd = hosts.iter().find(|host| Host::parse(host).is_none());
+    if let Some(odd) = odd {
+        let at = values.place(path);
+        let message = format!("{odd:?} is no name of a host");
+        let help = "give a name without a port, such as \"outbox.internal\", or where something before it speaks TLS, such as \"https://ops.example\"";
+        let problem = Problem::error(at, path, message, help);
+        values.problems.push(problem);
+        return None;
+    }
+    Some(hosts.iter().filter_map(|host| Host::parse(host)).collect())
 }
 
 fn health(values: &mut Values) -> Option<Thresholds> {

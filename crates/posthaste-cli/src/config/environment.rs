@@ -22,16 +22,32 @@ const LAST: usize = 999;
 
 /// The variables that are about the configuration, in their order.
 pub(crate) fn ours(environment: impl Iterator<Item = (String, String)>) -> Vec<(String, String)> {
+    let is_others = |name: &str| {
+        OTHERS.iter().any(|other| match other.ends_with('_') {
+            true => name.starts_with(other),
+            false => name == *other,
+        })
+    };
     let is_ours = |name: &str| {
-        name.starts_with(PREFIX)
-            && !OTHERS.iter().any(|other| match other.ends_with('_') {
-                true => name.starts_with(other),
-                false => name == *other,
-            })
+        name.strip_prefix(PREFIX)
+            .is_some_and(|rest| !is_others(name) && !is_of_kubernetes(rest))
     };
     let mut variables: Vec<_> = environment.filter(|(name, _)| is_ours(name)).collect();
     variables.sort();
     variables
+}
+
+/// Whether this is what Kubernetes tells every pod of a Service with the name `posthaste`, given what comes after
+/// the prefix. No key is called so.
+fn is_of_kubernetes(rest: &str) -> bool {
+    let port = || rest.strip_prefix("PORT_")?.split_once('_');
+    let service = || rest.strip_prefix("SERVICE_PORT_");
+    matches!(rest, "SERVICE_HOST" | "SERVICE_PORT" | "PORT")
+        || service().is_some_and(|name| !name.is_empty() && !rest.contains("__"))
+        || port().is_some_and(|(number, told)| {
+            number.parse::<u16>().is_ok()
+                && matches!(told, "TCP" | "TCP_PROTO" | "TCP_PORT" | "TCP_ADDR")
+        })
 }
 
 /// The types of the sinks come first: what keys a sink has depends on it.
@@ -208,6 +224,37 @@ mod tests {
             ("HOME", "x"),
         ]);
         assert!(values.problems.is_empty(), "{:?}", values.problems);
+    }
+
+    // As a pod beside a Service of this name has them.
+    #[test]
+    fn what_kubernetes_tells_of_a_service_with_our_name_is_left_alone() {
+        let told = [
+            ("POSTHASTE_SERVICE_HOST", "10.96.0.7"),
+            ("POSTHASTE_SERVICE_PORT", "7411"),
+            ("POSTHASTE_SERVICE_PORT_ADMIN", "7411"),
+            ("POSTHASTE_SERVICE_PORT_HTTP_METRICS", "7411"),
+            ("POSTHASTE_PORT", "tcp://10.96.0.7:7411"),
+            ("POSTHASTE_PORT_7411_TCP", "tcp://10.96.0.7:7411"),
+            ("POSTHASTE_PORT_7411_TCP_PROTO", "tcp"),
+            ("POSTHASTE_PORT_7411_TCP_PORT", "7411"),
+            ("POSTHASTE_PORT_7411_TCP_ADDR", "10.96.0.7"),
+        ];
+        let problems = values(&told).problems;
+        assert!(problems.is_empty(), "{problems:?}");
+        // Nothing else is: it may be a key that was misspelt.
+        for misspelt in [
+            "POSTHASTE_SERVICE",
+            "POSTHASTE_SERVICE_PORT_",
+            "POSTHASTE_SERVICE_PORT__ADMIN",
+            "POSTHASTE_PORTS",
+            "POSTHASTE_PORT_ADMIN",
+            "POSTHASTE_PORT_7411_TCP_NAME",
+            "POSTHASTE_DATABASE_SERVICE_HOST",
+        ] {
+            let problems = values(&[(misspelt, "x")]).problems;
+            assert_eq!(problems.len(), 1, "{misspelt}");
+        }
     }
 
     #[test]

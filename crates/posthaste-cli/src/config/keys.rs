@@ -438,7 +438,8 @@ const DATABASE: &[Key] = &[
         kind: Kind::Database,
         default: Default::Required,
         doc: "Its address: `postgres://user:password@host:5432/database` or `sqlite:shop.db`. A \
-              password in it is never shown.",
+              password in it is never shown. A relative path is one in the folder that the program is \
+              started in, wherever the configuration file is.",
         example: "postgres://localhost/shop",
     },
     Key {

@@ -7,7 +7,7 @@ use posthaste::Table;
 use toml::de::{DeInteger, DeValue};
 use uuid::Uuid;
 
-use super::address::{check_address, without_password};
+use super::address::{check_address, without_password, without_secrets};
 use super::measure::{parse_duration, parse_size, show_duration, show_size};
 use crate::admin::token::Token;
 
@@ -275,8 +275,8 @@ impl Kind {
             (Self::Secret, _) => "***".to_owned(),
             (Self::Tokens, Value::Texts(lines)) => named(lines).join(","),
             (Self::Size, Value::Integer(bytes)) => show_size(*bytes),
-            (_, Value::Text(text)) => text.clone(),
-            (_, Value::Texts(texts)) => texts.join(","),
+            (_, Value::Text(text)) => without_secrets(text),
+            (_, Value::Texts(texts)) => shown(texts).join(","),
             (_, Value::Integer(number)) => number.to_string(),
             (_, Value::Boolean(value)) => value.to_string(),
             (_, Value::Ratio(number)) => number.to_string(),
@@ -290,10 +290,14 @@ impl Kind {
             Value::Integer(_) if self != Self::Size => self.show(value),
             Value::Boolean(_) | Value::Ratio(_) => self.show(value),
             Value::Texts(lines) if self == Self::Tokens => format!("{:?}", named(lines)),
-            Value::Texts(texts) => format!("{texts:?}"),
+            Value::Texts(texts) => format!("{:?}", shown(texts)),
             _ => format!("{:?}", self.show(value)),
         }
     }
+}
+
+fn shown(texts: &[String]) -> Vec<String> {
+    texts.iter().map(|text| without_secrets(text)).collect()
 }
 
 /// Name and role of each token: the hash says nothing to people.

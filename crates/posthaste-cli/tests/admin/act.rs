@@ -8,6 +8,7 @@ use crate::shape::fits;
 
 every_database! {
     the_dead_are_redelivered_by_a_filter_from_preview_to_done
+    a_preview_shows_those_that_are_meant_however_many_come_before_them
     events_that_are_named_are_redelivered_or_discarded_at_once
     what_is_paused_waits_and_what_is_resumed_flows
 }
@@ -28,6 +29,25 @@ fn audit(daemon: &Daemon) -> Vec<Value> {
     let log = daemon.get("audit").done();
     fits(daemon, "AuditLog", &log);
     log["entries"].as_array().unwrap().clone()
+}
+
+fn a_preview_shows_those_that_are_meant_however_many_come_before_them(scene: &Scene) {
+    let daemon = with_dead(scene, 15);
+    let page = daemon.get("events?status=dead&order=oldest").done();
+    let ids: Vec<Value> = page["events"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["id"].clone())
+        .collect();
+    let discard = json!({"ids": ids[..12], "why": "test orders"});
+    daemon.post("discard", &discard).done();
+    let meant = json!({"filter": {"topic": "shop.*"}});
+    let preview = daemon.post("preview", &meant).done();
+    assert_eq!(preview["found"], 3, "{preview:#}");
+    assert_eq!(preview["at_least"], false);
+    assert_eq!(preview["sample"].as_array().unwrap().len(), 3);
+    assert_eq!(preview["destinations"], json!({"log": 3}));
 }
 
 // K6 B18 M15

@@ -80,7 +80,10 @@ impl Ask {
 
     /// Begins, and leaves the answer unread.
     pub(crate) fn begin(&self) -> TcpStream {
-        let mut stream = TcpStream::connect(&self.address).unwrap();
+        self.begin_over(TcpStream::connect(&self.address).unwrap())
+    }
+
+    fn begin_over(&self, mut stream: TcpStream) -> TcpStream {
         stream
             .set_read_timeout(Some(Duration::from_secs(30)))
             .unwrap();
@@ -89,8 +92,13 @@ impl Ask {
     }
 
     pub(crate) fn send(&self) -> Told {
+        self.over(TcpStream::connect(&self.address).unwrap())
+    }
+
+    /// Over a connection that is there.
+    pub(crate) fn over(&self, stream: TcpStream) -> Told {
         let mut answer = Vec::new();
-        self.begin().read_to_end(&mut answer).unwrap();
+        self.begin_over(stream).read_to_end(&mut answer).unwrap();
         Told::read(&answer)
     }
 }

@@ -1,5 +1,9 @@
 //! Whom the daemon lets in, and from where: hosts, sites, sessions, limits.
 
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
 use serde_json::json;
 
 use crate::client::Told;
@@ -43,6 +47,68 @@ fn an_address_that_was_chosen_must_be_free_and_the_usual_one_need_not() {
     assert_eq!(output.status.code(), Some(1));
     assert!(why.contains("another process listens there"), "{why}");
     assert!(why.contains("Set listen under [admin]"), "{why}");
+}
+
+#[test]
+fn who_connects_and_says_nothing_keeps_nobody_out() {
+    let scene = Scene::sqlite();
+    let daemon = scene.run();
+    let mut silent: Vec<TcpStream> = (0..300)
+        .map(|_| TcpStream::connect(&daemon.address).unwrap())
+        .collect();
+    // Half of a greeting is no more than none.
+    let greeted = silent[0].write_all(b"PRI * HTTP/2.0\r\n\r\nSM");
+    greeted.unwrap();
+    let probe = daemon.ask("GET", "/livez");
+    let told = probe.over(from("127.0.0.2", &daemon.address));
+    assert_eq!(told.status, 200, "others are not kept waiting");
+    for mut stream in silent {
+        stream
+            .set_read_timeout(Some(Duration::from_secs(60)))
+            .unwrap();
+        let mut answer = Vec::new();
+        match stream.read_to_end(&mut answer) {
+            Ok(_) => {}
+            Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset),
+        }
+    }
+    assert_eq!(probe.send().status, 200, "and the address may come back");
+}
+
+/// A connection from another address of this machine.
+fn from(own: &str, address: &str) -> TcpStream {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .build()
+        .unwrap();
+    let stream = runtime.block_on(async {
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.bind(format!("{own}:0").parse().unwrap()).unwrap();
+        let stream = socket.connect(address.parse().unwrap()).await.unwrap();
+        stream.into_std().unwrap()
+    });
+    stream.set_nonblocking(false).unwrap();
+    stream
+}
+
+#[test]
+fn a_body_that_does_not_come_is_not_waited_for() {
+    let scene = Scene::sqlite();
+    let daemon = scene.run();
+    let ask = daemon.ask("POST", &daemon.path("pause"));
+    let ask = ask.by(&scene.tokens[2]).json(&json!({"why": "to try it"}));
+    let text = ask.text();
+    let (head, _) = text.split_once("\r\n\r\n").unwrap();
+    let mut stream = TcpStream::connect(&daemon.address).unwrap();
+    stream
+        .write_all(format!("{head}\r\n\r\n{{").as_bytes())
+        .unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(60)))
+        .unwrap();
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    Told::read(&answer).fails(408, "admin.late");
 }
 
 #[test]
@@ -137,6 +203,50 @@ fn a_change_from_another_site_is_refused_whoever_is_signed_in() {
         .by(&scene.tokens[2])
         .form("why=x");
     form.send().fails(415, "admin.media_type");
+}
+
+#[test]
+fn something_that_speaks_tls_before_it_is_named_with_its_address() {
+    let scene = Scene::sqlite();
+    let hosts = r#"["https://ops.example", "https://ops.example.net:8443", "plain.example"]"#;
+    let admin = format!("tokens_file = \"tokens\"\nallowed_hosts = {hosts}");
+    scene.configure(&admin, "", STDOUT);
+    let daemon = scene.run();
+    let login = |host: &str, origin: &str| {
+        let ask = daemon.ask("POST", "/login").with("Host", host);
+        let ask = ask.form(&format!("token={}", scene.tokens[2]));
+        ask.with("Sec-Fetch-Site", "same-origin")
+            .with("Origin", origin)
+            .send()
+    };
+    for (host, origin) in [
+        ("ops.example", "https://ops.example"),
+        ("ops.example.net:8443", "https://ops.example.net:8443"),
+        // As some pass on the name without the port.
+        ("ops.example.net", "https://ops.example.net:8443"),
+    ] {
+        let told = login(host, origin);
+        let cookie = signed_in(&told);
+        let set = told.header("set-cookie").unwrap();
+        assert!(
+            set.starts_with("__Host-posthaste=") && set.contains("; Secure"),
+            "{set}"
+        );
+        let pause = |host: &str, origin: &str| {
+            let ask = daemon.ask("POST", &daemon.path("pause")).with("Host", host);
+            let ask = ask.json(&json!({"why": "to try it"}));
+            ask.with("Cookie", &cookie).with("Origin", origin).send()
+        };
+        assert_eq!(pause(host, origin).status, 200);
+        pause(host, "https://evil.example").fails(403, "admin.cross_site");
+        pause(host, &origin.replace("https", "http")).fails(403, "admin.cross_site");
+        // The cookie is for there, and not for those who call by the address.
+        let bare = format!("http://{}", daemon.address);
+        pause(&daemon.address, &bare).fails(401, "admin.unauthenticated");
+    }
+    // Nobody said that TLS is spoken there.
+    login("plain.example", "https://plain.example").fails(403, "admin.cross_site");
+    assert_eq!(login("plain.example", "http://plain.example").status, 303);
 }
 
 fn signed_in(told: &Told) -> String {

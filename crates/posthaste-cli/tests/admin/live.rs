@@ -61,3 +61,45 @@ fn every_second_is_told_to_everybody_who_watches() {
     assert_eq!(daemon.ended(), 0);
     while watching[0].next().is_some() {}
 }
+
+#[test]
+fn a_stream_ends_with_the_session_that_began_it() {
+    let scene = Scene::sqlite();
+    let daemon = scene.run();
+    let login = daemon.ask("POST", "/login");
+    let told = login.form(&format!("token={}", scene.tokens[0])).send();
+    let cookie = told
+        .header("set-cookie")
+        .unwrap()
+        .split(';')
+        .next()
+        .unwrap();
+    let watch = daemon.ask("GET", "/api/v1/live").with("Cookie", cookie);
+    let mut frames = Frames(BufReader::new(watch.begin()).lines());
+    assert!(frames.next().is_some());
+    let out = daemon.ask("POST", "/logout").with("Cookie", cookie);
+    assert_eq!(out.with("Sec-Fetch-Site", "same-origin").send().status, 303);
+    while frames.next().is_some() {}
+}
+
+#[test]
+fn one_caller_watches_so_often_and_no_more() {
+    let scene = Scene::sqlite();
+    let daemon = scene.run();
+    let watching: Vec<Frames> = (0..32)
+        .map(|_| Frames::of(&daemon, &scene.tokens[0]))
+        .collect();
+    let more = |place: usize| {
+        let ask = daemon.ask("GET", "/api/v1/live").by(&scene.tokens[place]);
+        let mut lines = BufReader::new(ask.begin()).lines();
+        lines.next().unwrap().unwrap()
+    };
+    assert!(more(0).contains("429"));
+    assert!(more(2).contains("200"), "others watch all the same");
+    drop(watching);
+    let mut tries = (0..200).map(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        more(0)
+    });
+    assert!(tries.any(|line| line.contains("200")), "places come back");
+}

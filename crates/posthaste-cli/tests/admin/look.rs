@@ -10,6 +10,7 @@ use crate::shape::fits;
 every_database! {
     the_overview_tells_how_everything_stands
     pages_tell_every_event_once_while_others_come
+    pages_tell_all_that_had_ended_once_while_others_are_delivered
     an_event_tells_every_attempt_with_its_error_and_its_destination
     the_dead_are_told_by_the_kind_of_their_error
     relays_destinations_and_the_database_are_told
@@ -103,12 +104,46 @@ fn pages_tell_every_event_once_while_others_come(scene: &Scene) {
     let different: BTreeSet<&String> = ids.iter().collect();
     assert_eq!(different.len(), ids.len(), "none twice");
     assert!((45..=48).contains(&ids.len()), "{}", ids.len());
+    let document = daemon.get("/api/v1/openapi.json").done();
+    let parameters = &document["paths"]["/api/v1/outboxes/{outbox}/events"]["get"]["parameters"];
+    let mut parameters = parameters.as_array().unwrap().iter();
+    let cursor = parameters.find(|it| it["name"] == "cursor").unwrap();
+    let page = daemon.get("events?limit=10").done();
+    assert!(
+        jsonschema::is_valid(&cursor["schema"], &page["next"]),
+        "{} is no cursor by the document",
+        page["next"]
+    );
     let newest = read_all(&daemon, "order=newest", || {});
     assert_eq!(newest.len(), 53);
     assert_eq!(read_all(&daemon, "q=paid", || {}).len(), 5);
     let found = daemon.get(&format!("events?q={}", ids[7])).done();
     assert_eq!(found["events"][0]["id"], ids[7].as_str());
     assert_eq!(read_all(&daemon, "status=dead,delivered", || {}).len(), 0);
+}
+
+fn pages_tell_all_that_had_ended_once_while_others_are_delivered(scene: &Scene) {
+    scene.configure(TOKENS, "", crate::scene::STDOUT);
+    scene.enqueue("shop.order.placed.v1", "{}", 120);
+    let daemon = scene.run();
+    daemon.has(120, "delivered");
+    let before: BTreeSet<String> = read_all(&daemon, "status=delivered", || {})
+        .into_iter()
+        .collect();
+    assert_eq!(before.len(), 120);
+    for order in ["newest", "oldest"] {
+        let mut more = 5;
+        let told = read_all(&daemon, &format!("order={order}"), || {
+            if more > 0 {
+                more -= 1;
+                scene.enqueue("shop.order.paid.v1", "{}", 20);
+            }
+        });
+        for id in &before {
+            let times = told.iter().filter(|it| *it == id).count();
+            assert_eq!(times, 1, "{id} is told {times} times");
+        }
+    }
 }
 
 fn an_event_tells_every_attempt_with_its_error_and_its_destination(scene: &Scene) {

@@ -81,11 +81,15 @@ fn every_metric_that_is_scraped_is_in_the_reference_and_most_are_scraped(scene: 
         assert!(text.contains(&kind), "{kind}");
         assert!(text.contains(&format!("# HELP {} ", metric.name)), "{name}");
     }
+    // Whoever enqueued them: here, another process.
+    let enqueued = format!("outbox_enqueued_total{{table=\"{}\"}} 5", scene.table);
+    assert!(text.contains(&enqueued), "{text}");
     // What did not happen here is not told here.
     let absent = [
         "outbox_enqueue_total",
         "outbox_store_errors_total",
         // SQLite has none of these.
+        "outbox_oldest_transaction_seconds",
         "outbox_index_bytes",
         "outbox_dead_rows",
         "outbox_database_connections",

@@ -31,7 +31,7 @@ pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
 pub(crate) struct Scene {
     pub(crate) folder: TempDir,
     pub(crate) table: String,
-    url: String,
+    pub(crate) url: String,
     /// By the places of their roles.
     pub(crate) tokens: Vec<String>,
 }

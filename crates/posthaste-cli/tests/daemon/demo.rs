@@ -126,6 +126,52 @@ fn a_file_that_was_given_is_kept_and_the_hint_works() {
 }
 
 #[test]
+fn what_an_operator_adds_to_it_is_not_made_up() {
+    let place = Place::sqlite();
+    let shop = ["--database", "sqlite:busy.db", "--table", "orders_outbox"];
+    place.ask(&[&["migrate"][..], &shop].concat()).done();
+    // As an earlier demo would leave it that was killed.
+    let left = ["enqueue", "shop.order.placed.v1", "--count", "5"];
+    place.ask(&[&left[..], &shop].concat()).done();
+    let demo = ["demo", "--file", "busy.db", "--json"];
+    let demo = Daemon::start(place.posthaste(&demo));
+    let delivered = || {
+        let list = ["list", "--status", "delivered", "--json"];
+        place.ask(&[&list[..], &shop].concat()).json()
+    };
+    demo.until("some are delivered", || delivered().len() > 10);
+    let id = delivered()[0]["id"].as_str().unwrap().to_owned();
+    place
+        .ask(&[&["redeliver", &id, "--yes"][..], &shop].concat())
+        .done();
+    place
+        .ask(&[&["enqueue", "shop.order.placed.v1"][..], &shop].concat())
+        .done();
+    demo.signal(Signal::INT);
+    let answer = demo.ended();
+    assert_eq!(answer.code, 0, "{answer:?}");
+    add_up(&serde_json::from_str(&answer.out).unwrap());
+}
+
+#[test]
+fn a_file_that_another_process_relays_is_refused_before_an_order_is_taken() {
+    let place = Place::sqlite();
+    let demo = ["demo", "--file", "busy.db", "--json"];
+    let first = Daemon::start(place.posthaste(&demo));
+    first.says("the dashboard");
+    let why = place.ask(&demo).fails(1);
+    let process = format!("process {}", first.pid());
+    assert!(why.contains(&process) && why.contains("busy.db"), "{why}");
+    // Also while relays are killed and others take over.
+    std::thread::sleep(Duration::from_secs(6));
+    place.ask(&demo).fails(1);
+    first.signal(Signal::INT);
+    let answer = first.ended();
+    assert_eq!(answer.code, 0, "{answer:?}");
+    add_up(&serde_json::from_str(&answer.out).unwrap());
+}
+
+#[test]
 fn whoever_stops_reading_does_not_break_it() {
     let place = Place::sqlite();
     let mut command = place.posthaste(&["demo", "--for", "2s"]);

@@ -11,20 +11,23 @@ every_place! {
     an_outbox_of_a_newer_version_asks_for_an_upgrade
     dead_events_are_worth_a_look_and_no_failure
     it_answers_in_json
+    a_doubtful_setting_is_a_finding
 }
 
 fn all_is_well(place: &Place) {
     let found = place.migrated().ask(&["doctor"]).done();
-    assert!(found.starts_with(&place.table), "{found}");
+    assert!(found.starts_with("configuration\n"), "{found}");
+    assert!(found.contains(&place.table), "{found}");
     assert!(
         !found.contains("bad") && !found.contains("doubtful"),
         "{found}"
     );
     let looked_at: &[&str] = match place.is_postgres() {
         true => &["clock", "rights", "durability", "connections", "vacuum"],
-        false => &["library", "journal", "space"],
+        false => &["library", "clock", "journal", "space"],
     };
-    for check in [&["database", "schema", "events", "sink log"], looked_at].concat() {
+    let always = ["settings", "database", "schema", "events", "sink log"];
+    for check in [&always, looked_at].concat() {
         assert!(found.contains(check), "{check}: {found}");
     }
 }
@@ -77,6 +80,32 @@ fn it_answers_in_json(place: &Place) {
         assert_eq!(finding["remedy"], "");
     }
     assert_eq!(grade(&findings, "destination"), "good");
+}
+
+fn a_doubtful_setting_is_a_finding(place: &Place) {
+    place.configure("", "[sink.spare]\ntype = \"stdout\"");
+    let routed = "[[outbox.route]]\ntopic = \"*\"\nsink = \"log\"\n";
+    place.configure(routed, "[sink.spare]\ntype = \"stdout\"");
+    let findings = place.migrated().ask(&["doctor", "--json"]).json();
+    let settings: Vec<_> = findings
+        .iter()
+        .filter(|it| it["check"] == "settings")
+        .collect();
+    assert_eq!(settings.len(), 1, "{findings:?}");
+    assert_eq!(settings[0]["grade"], "doubtful", "{findings:?}");
+    let found = settings[0]["found"].as_str().unwrap();
+    assert!(found.contains("spare"), "{found}");
+    assert_ne!(settings[0]["remedy"], "");
+}
+
+#[test]
+fn a_clock_that_was_set_back_is_told() {
+    let place = Place::sqlite();
+    place.migrated().enqueue(1);
+    place.sql("update {outbox} set created_at = created_at + 3600000000");
+    let found = place.ask(&["doctor"]).done();
+    assert!(found.contains("doubtful  clock"), "{found}");
+    assert!(found.contains("NTP"), "{found}");
 }
 
 #[test]

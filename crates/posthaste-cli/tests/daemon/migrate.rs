@@ -43,7 +43,7 @@ fn check_changes_nothing_and_says_what_there_is_to_do(place: &Place) {
 }
 
 fn it_answers_in_json(place: &Place) {
-    let line = |changed: bool| json!({"table": place.table, "version": 2, "changed": changed});
+    let line = |changed: bool| json!({"table": place.table, "version": 3, "changed": changed});
     assert_eq!(place.ask(&["migrate", "--json"]).json(), [line(true)]);
     assert_eq!(place.ask(&["migrate", "--json"]).json(), [line(false)]);
     assert_eq!(

@@ -1,9 +1,8 @@
 //! `run`: databases that come late, go away and come back, and disks that are full.
 
-use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
+use posthaste_testkit::disk::{SmallDisk, has_own_mounts};
 use posthaste_testkit::server::{Options, Postgres};
 
 use crate::place::Place;
@@ -76,43 +75,15 @@ fn a_database_that_crashes_in_flight_costs_nothing() {
     goes_away_and_comes_back(|server| server.kill().unwrap());
 }
 
-/// A disk of its own that is soon full. Only root can have one; CI is root.
-struct SmallDisk<'p>(&'p Path);
-
-impl<'p> SmallDisk<'p> {
-    fn at(folder: &'p Path) -> Self {
-        let mount = ["-t", "tmpfs", "-o", "size=2m", "tmpfs"];
-        let done = Command::new("mount").args(mount).arg(folder).status();
-        assert!(
-            done.unwrap().success(),
-            "this test needs root, to mount a small disk"
-        );
-        Self(folder)
-    }
-
-    fn fill(&self) {
-        let filler = vec![b'x'; 4096];
-        let mut file = std::fs::File::create(self.0.join("filler")).unwrap();
-        while std::io::Write::write_all(&mut file, &filler).is_ok() {}
-    }
-
-    fn make_room(&self) {
-        std::fs::remove_file(self.0.join("filler")).unwrap();
-    }
-}
-
-impl Drop for SmallDisk<'_> {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("--lazy").arg(self.0).status();
-    }
-}
-
 #[test]
 fn a_full_disk_is_told_and_work_goes_on_once_there_is_space() {
+    if !has_own_mounts("outage::a_full_disk_is_told_and_work_goes_on_once_there_is_space") {
+        return;
+    }
     let mut place = Place::sqlite();
     let folder = place.file("disk");
     std::fs::create_dir(&folder).unwrap();
-    let disk = SmallDisk::at(&folder);
+    let disk = SmallDisk::on(&folder, 2);
     place.url = "sqlite:disk/shop.db".to_owned();
     place.configure("", "");
     place.migrated();
@@ -134,7 +105,7 @@ fn a_full_disk_is_told_and_work_goes_on_once_there_is_space() {
     let why = full.fails(1);
     assert!(why.contains("there is no space left"), "{why}");
     daemon.says("there is no space left");
-    disk.make_room();
+    disk.free();
     daemon.delivers(51);
     place.enqueue(1);
     daemon.delivers(52);

@@ -4,6 +4,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 
+use posthaste_testkit::disk::is_root;
+
 use crate::place::{Place, every_place};
 use crate::process::{Answer, Daemon};
 
@@ -126,7 +128,7 @@ fn a_file_that_is_no_database_is_told_and_left_as_it_is() {
 
 const NOBODY: u32 = 65_534;
 
-/// The program as somebody who owns nothing. As root we could write to any file.
+/// The program as somebody who may do no more than permissions allow. As root we could write to any file.
 fn as_nobody(place: &Place, command: &str) -> Answer {
     let copy = place.file("posthaste");
     if !copy.exists() {
@@ -134,7 +136,9 @@ fn as_nobody(place: &Place, command: &str) -> Answer {
     }
     let mut program = std::process::Command::new(copy);
     program.arg(command).current_dir(place.folder());
-    program.uid(NOBODY).gid(NOBODY);
+    if is_root() {
+        program.uid(NOBODY).gid(NOBODY);
+    }
     Daemon::start(program).ended()
 }
 
@@ -147,17 +151,26 @@ fn a_file_that_may_not_be_read_or_written_is_told_at_once() {
     let place = Place::sqlite();
     place.migrated().enqueue(1);
     allow(place.folder(), 0o755);
-    allow(&place.file("shop.db"), 0o600);
+    allow(&place.file("shop.db"), 0o000);
     let why = as_nobody(&place, "run").fails(1);
     assert!(
         why.contains("cannot be opened") && why.contains("may read and write"),
         "{why}"
     );
-    allow(&place.file("shop.db"), 0o644);
+    allow(&place.file("shop.db"), 0o444);
+    allow(place.folder(), 0o555);
     let why = as_nobody(&place, "run").fails(1);
     assert!(
         why.contains("its folder") && why.contains("shop.db"),
         "{why}"
     );
+    let found = as_nobody(&place, "doctor");
+    assert_eq!(found.code, 5, "{found:?}");
+    assert!(found.out.contains("its folder"), "{found:?}");
+    for of_a_server in ["grant", "server"] {
+        assert!(!found.out.contains(of_a_server), "{found:?}");
+    }
+    allow(place.folder(), 0o755);
+    allow(&place.file("shop.db"), 0o644);
     assert_eq!(place.count("pending"), 1);
 }

@@ -106,18 +106,23 @@ class Tab:
     def misses(self, text):
         assert text not in self.text(), f"the page says “{text}”"
 
-    def click(self, selector, text=None):
+    def click(self, selector, text=None, tries=5):
         """Clicks with the mouse on the first that is seen, with this text."""
         found = self.until(f"""(() => {{
             const node = [...document.querySelectorAll({json.dumps(selector)})]
                 .find((it) => it.checkVisibility() && !it.disabled && ({json.dumps(text)} == null || it.textContent.trim().startsWith({json.dumps(text)})));
             if (!node) return null;
             node.scrollIntoView({{ block: "center" }});
+            window.clicked = false;
+            node.addEventListener("click", () => {{ window.clicked = true; }}, {{ capture: true, once: true }});
             const box = node.getBoundingClientRect();
             return {{ x: box.x + box.width / 2, y: box.y + box.height / 2 }};
         }})()""", f"{selector} {text or ''}")
         for kind in ["mousePressed", "mouseReleased"]:
             self.wire.call("Input.dispatchMouseEvent", type=kind, button="left", clickCount=1, **found)
+        # A living page may have moved it, or made it anew, under the mouse: a person would click again.
+        if tries > 1 and self.run("window.clicked === false"):
+            self.click(selector, text, tries - 1)
 
     def type(self, selector, text):
         self.until(f"document.querySelector({json.dumps(selector)})?.checkVisibility()", selector)

@@ -9,25 +9,51 @@ mod endpoint;
 #[path = "../admin/scene.rs"]
 mod scene;
 
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::Stdio;
 
 use posthaste_testkit::server;
 
 use crate::endpoint::Endpoint;
-use crate::scene::{Daemon, Scene};
+use crate::scene::{Daemon, STDOUT, Scene, eventually};
 
 const BROWSER: &str = include_str!("browser.py");
 const TOKENS: &str = "tokens_file = \"tokens\"\nrate_limit = 10000";
 
 /// Lets a browser do what a script says, with the address of the daemon and more.
 fn browse(script: &str, daemon: &Daemon, more: &[&str]) {
-    server::chromium().unwrap();
-    let origin = format!("http://{}", daemon.address);
-    let arguments = [&[origin.as_str()], more].concat();
-    let told = server::python(&format!("{BROWSER}\n{script}"), &arguments);
+    let told = browse_at(script, &format!("http://{}", daemon.address), more);
     told.unwrap_or_else(|error| panic!("{error}\n{}", daemon.log()));
     assert!(!daemon.log().contains("panicked"), "{}", daemon.log());
+}
+
+fn browse_at(script: &str, origin: &str, more: &[&str]) -> Result<Vec<u8>, server::Error> {
+    server::chromium().unwrap();
+    let arguments = [&[origin], more].concat();
+    server::python(&format!("{BROWSER}\n{script}"), &arguments)
+}
+
+#[test]
+fn the_demo_prints_an_address_where_a_living_dashboard_is() {
+    let scene = Scene::sqlite();
+    let mut demo = scene
+        .command(&["demo", "--for", "5m"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(demo.stdout.take().unwrap()).lines();
+    let address = lines.find_map(|line| {
+        let line = line.unwrap();
+        line.strip_prefix("Look at it in a browser: ")
+            .map(str::to_owned)
+    });
+    // It goes on to say what happens.
+    std::thread::spawn(move || lines.for_each(drop));
+    let told = browse_at(include_str!("demo.py"), &address.unwrap(), &[&pictures()]);
+    demo.kill().unwrap();
+    demo.wait().unwrap();
+    told.unwrap();
 }
 
 fn hook(endpoint: &Endpoint) -> String {
@@ -96,6 +122,22 @@ fn an_operator_leafs_through_events_reads_bytes_and_gives_a_redelivery_up() {
     ]);
     daemon.has(121, "dead");
     browse(include_str!("leaf.py"), &daemon, &[&scene.tokens[2]]);
+}
+
+#[test]
+fn what_is_far_back_in_a_large_outbox_is_found() {
+    let scene = Scene::sqlite();
+    scene.configure(TOKENS, "", STDOUT);
+    scene.enqueue("shop.needle.lost.v1", r#"{"order": 4711}"#, 1);
+    let daemon = scene.run();
+    daemon.has(1, "delivered");
+    // More than two pages look at.
+    scene.enqueue("shop.order.placed.v1", "{}", 21_000);
+    eventually("all are delivered", || {
+        let told = daemon.get("/api/v1/overview").done();
+        told["outboxes"][0]["destinations"][0]["delivered"] == 21_001
+    });
+    browse(include_str!("far.py"), &daemon, &[&scene.tokens[2]]);
 }
 
 #[test]

@@ -135,8 +135,14 @@ with Browser(sys.argv[1]) as browser:
             nameless = tab.run("""[...document.querySelectorAll("button, a, input:not([type=submit]), select")].filter((it) =>
                 !(it.textContent.trim() || it.ariaLabel || it.labels?.[0]?.textContent.trim())).map((it) => it.outerHTML).join()""")
             assert not nameless, f"{name}: without a name: {nameless}"
-            for theme in ["light", "dark"] if pictures else []:
+            for theme in ["light", "dark"]:
                 tab.size(width, height, theme)
-                time.sleep(1)
-                tab.picture(f"{pictures}/{name}-{width}-{theme}.png")
+                # Paper and ink are far apart, and the right way around.
+                paper, ink = tab.run("""[getComputedStyle(document.documentElement).backgroundColor, getComputedStyle(document.querySelector("h1")).color]
+                    .map((it) => it.match(/[0-9.]+/g).slice(0, 3).map(Number).reduce((a, b) => a + b))""")
+                light = theme == "light"
+                assert (paper - ink if light else ink - paper) > 350, f"{name} is hard to read in {theme}: {paper}, {ink}"
+                if pictures:
+                    time.sleep(1)
+                    tab.picture(f"{pictures}/{name}-{width}-{theme}.png")
     tab.harmless()

@@ -29,7 +29,9 @@ with Browser(sys.argv[1]) as browser:
         for key, button in [(None, "Redeliver…"), (None, "Discard…"), ("d", "Preview redelivery…"), ("t", "Pause hook")]:
             if key:
                 tab.press("g"), tab.press(key)
-                tab.until("!!document.querySelector('.group, .destination')")
+                # The page before may still be there.
+                wanted = {"d": "Dead letters", "t": "Destinations"}[key]
+                tab.until(f"document.querySelector('h1')?.textContent === '{wanted}' && !!document.querySelector('.group, .destination')")
             there = tab.run(f"[...document.querySelectorAll('#page button')].some((it) => it.textContent.includes({json.dumps(button)}))")
             assert there == (role == "operator"), f"{button} as {role}"
         if role == "operator":

@@ -91,6 +91,7 @@ fn the_pods_stop_in_time_and_may_do_nothing_else() {
     assert!(Duration::from_secs(grace) > STOP);
     assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
     assert_eq!(pod["automountServiceAccountToken"], false);
+    assert_eq!(pod["enableServiceLinks"], false);
     let containers = pod["containers"].as_array().unwrap().iter();
     for container in containers.chain(pod["initContainers"].as_array().unwrap()) {
         let context = &container["securityContext"];
@@ -127,6 +128,10 @@ fn the_program_accepts_the_configuration_and_the_secrets_of_the_example() {
         .args(["config", "check"])
         .current_dir(folder.path())
         .env_clear()
+        // Those who write manifests of their own may leave the links on.
+        .env("POSTHASTE_SERVICE_HOST", "10.96.0.7")
+        .env("POSTHASTE_SERVICE_PORT_ADMIN", "7411")
+        .env("POSTHASTE_PORT_7411_TCP", "tcp://10.96.0.7:7411")
         .output()
         .unwrap();
     let told = String::from_utf8_lossy(&checked.stderr);

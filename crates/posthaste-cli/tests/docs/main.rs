@@ -8,6 +8,7 @@
 //! guide of an example it is called like the example, whose program is on the path as well.
 #![allow(missing_docs, clippy::unwrap_used, reason = "these are tests")]
 
+mod blocks;
 mod examples;
 mod guide;
 mod shell;

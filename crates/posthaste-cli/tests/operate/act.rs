@@ -4,7 +4,9 @@ use posthaste::Status;
 use posthaste::Status::{Dead, Delivered, Pending, Processing};
 use posthaste::store::Store;
 
-use crate::support::{HOUR, Place, Shop, all, bury, deliver, every_place, run, snapshot};
+use crate::support::{
+    Answer, HOUR, Place, Shop, all, bury, deliver, every_place, program, run, snapshot,
+};
 
 const UNCHANGED: [Status; 6] = [Delivered, Dead, Dead, Processing, Pending, Pending];
 
@@ -25,6 +27,7 @@ every_place! {
     no_more_than_the_limit_is_touched
     cleaning_says_what_it_would_remove
     cleaning_removes_only_what_is_past_its_retention
+    cleaning_keeps_what_the_configuration_keeps_unless_told_otherwise
 }
 
 // K6, B18
@@ -381,4 +384,44 @@ async fn cleaning_removes_only_what_is_past_its_retention(place: impl Place) {
     assert!(told.starts_with("archived 3 from"), "{told}");
     assert_eq!(place.archive().await.len(), 3);
     assert!(all(&store).await.is_empty());
+}
+
+// B14
+async fn cleaning_keeps_what_the_configuration_keeps_unless_told_otherwise(place: impl Place) {
+    let shop = Shop::open(&place).await;
+    place.pass(10 * 24 * HOUR).await;
+    let folder = tempfile::tempdir().unwrap();
+    let (database, table) = place.address();
+    let clean = |settings: &str, flags: &[&str]| {
+        let file = format!(
+            "[database]\nurl = {database:?}\n[[outbox]]\ntable = {table:?}\n{settings}\n\
+             [sink.log]\ntype = \"stdout\"\n"
+        );
+        std::fs::write(folder.path().join("posthaste.toml"), file).unwrap();
+        let mut command = program(&[&["clean", "--json"], flags].concat());
+        Answer::of(command.current_dir(folder.path()).output().unwrap())
+    };
+    let told = |answer: Answer| {
+        let json = answer.json().remove(0);
+        let number = |name: &str| json[name].as_u64().unwrap();
+        let numbers = (number("delivered"), number("dead"), number("removed"));
+        (numbers, json["archive"].as_bool().unwrap())
+    };
+    let orders = "profile = \"order-service\"";
+    assert_eq!(told(clean(orders, &["--yes"])), ((0, 0, 0), false));
+    let off = "clean.enabled = false\nclean.retention = \"1h\"";
+    let refused = clean(off, &["--yes"]);
+    assert_eq!(refused.code, 2, "{refused:?}");
+    assert!(refused.err.contains("--older-than"), "{refused:?}");
+    assert_eq!(shop.statuses().await, UNCHANGED);
+
+    let archived = "clean.retention = \"9d\"\nclean.dead_retention = \"9d\"\nclean.archive = true";
+    let dry = told(clean(archived, &["--dry-run"]));
+    assert_eq!(dry, ((1, 2, 0), true));
+    let flags = ["--dry-run", "--dead-older-than", "11d", "--archive=false"];
+    assert_eq!(told(clean(archived, &flags)), ((1, 0, 0), false));
+    let flags = ["--dry-run", "--older-than", "11d"];
+    assert_eq!(told(clean(archived, &flags)), ((0, 2, 0), true));
+    assert_eq!(told(clean(archived, &["--yes"])), ((1, 2, 3), true));
+    assert_eq!(place.archive().await.len(), 3);
 }

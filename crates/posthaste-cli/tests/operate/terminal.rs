@@ -6,9 +6,10 @@ use posthaste::Status;
 use posthaste::Status::{Dead, Delivered, Pending};
 use posthaste::store::{Act, Store};
 use posthaste_testkit::bed::{Bed, OnPostgres};
+use posthaste_testkit::server::Proxy;
 
 use crate::pty::Terminal;
-use crate::support::{Place, Shop, all, at, bury, deliver, every_place, run};
+use crate::support::{Place, Shop, all, at, bury, deliver, every_place, program, run};
 
 every_place! {
     the_answer_no_changes_nothing
@@ -178,7 +179,43 @@ async fn watching_goes_on_until_it_is_interrupted(place: impl Place) {
     let mut terminal = open(at(&place, &["status", "--watch", "--every", "50ms"]));
     for _ in 0..3 {
         terminal.until("PROCESSING");
+        // Every check, with what was found and what is expected.
+        let shown = terminal.until("EXPECTED");
+        assert!(shown.contains("FOUND"), "{shown}");
+        let shown = terminal.until("leader");
+        for (check, found) in [
+            ("database", "answers"),
+            ("lag", "at most"),
+            ("stuck", "at most"),
+        ] {
+            assert!(shown.contains(check) && shown.contains(found), "{shown}");
+        }
     }
+    terminal.control('c');
+    assert_eq!(end(terminal).0, 0);
+}
+
+// F8
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn watching_shows_that_the_database_goes_away_and_comes_back() {
+    let place = OnPostgres::new().await;
+    Shop::open(&place).await;
+    let (database, table) = place.address();
+    let (before, after) = database.rsplit_once('/').unwrap();
+    let (host, port) = before.rsplit_once(':').unwrap();
+    let port: u16 = port.parse().unwrap();
+    let proxy = Proxy::start(port).unwrap();
+    let through = format!("{host}:{}/{after}", proxy.port());
+    let mut command = program(&["status", "--watch", "--every", "50ms"]);
+    command.args(["--database", &through, "--table", &table]);
+    let mut terminal = open(command);
+    terminal.until("answers");
+    // Nobody listens there.
+    proxy.lead_to(1);
+    proxy.cut();
+    terminal.until("does not answer");
+    proxy.lead_to(port);
+    terminal.until("answers");
     terminal.control('c');
     assert_eq!(end(terminal).0, 0);
 }

@@ -130,24 +130,26 @@ impl Sink for Bus {
     }
 }
 
-/// Several failures as one, which is as lasting as the least lasting of them.
+/// Several failures as one, which is as lasting as the least lasting of them. It is an outage if all of them are,
+/// and waits for as long as the one that wants to wait longest.
 fn joined(failures: Vec<Outcome>) -> Outcome {
-    let mut all_rejected = true;
-    let mut reasons = Vec::new();
-    for failure in failures {
-        match failure {
-            Outcome::Delivered => continue,
-            Outcome::Reject(why) => reasons.push(why),
-            Outcome::Retry(why) | Outcome::RetryAfter(why, _) | Outcome::Unavailable(why) => {
-                all_rejected = false;
-                reasons.push(why);
-            }
+    let whys: Vec<&str> = failures.iter().filter_map(Outcome::why).collect();
+    let why = whys.join("; ");
+    let wait = failures.iter().filter_map(|failure| match failure {
+        Outcome::RetryAfter(_, wait) => Some(*wait),
+        _ => None,
+    });
+    match wait.max() {
+        _ if failures.is_empty() => Outcome::Delivered,
+        _ if failures.iter().all(|it| matches!(it, Outcome::Reject(_))) => Outcome::Reject(why),
+        _ if failures
+            .iter()
+            .all(|it| matches!(it, Outcome::Unavailable(_))) =>
+        {
+            Outcome::Unavailable(why)
         }
-    }
-    match (reasons.is_empty(), all_rejected) {
-        (true, _) => Outcome::Delivered,
-        (_, true) => Outcome::Reject(reasons.join("; ")),
-        (_, false) => Outcome::Retry(reasons.join("; ")),
+        Some(wait) => Outcome::RetryAfter(why, wait),
+        None => Outcome::Retry(why),
     }
 }
 

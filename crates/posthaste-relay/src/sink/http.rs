@@ -3,6 +3,7 @@
 //! An answer of 2xx is what makes an event delivered. It never follows a redirect, uses no proxy,
 //! and dials no address that is not of the internet, unless it is allowed to.
 
+mod alive;
 mod answer;
 mod guard;
 mod settings;
@@ -13,11 +14,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use posthaste::Event;
+use posthaste::header::CONTENT_ENCODING;
+use reqwest::Url;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Client, Url};
 
 pub use settings::HttpBuilder;
 
+use self::alive::{Alive, Endpoint};
 use self::answer::Told;
 use self::sign::{Secret, signatures};
 use super::suspects::Suspects;
@@ -28,9 +31,8 @@ use crate::template::{Otherwise, Rule, Template};
 
 /// Posts events to an endpoint. See [`Http::builder`].
 pub struct Http {
-    client: Client,
-    /// Scheme, host and port; what follows is made of the event.
-    origin: String,
+    endpoint: Endpoint,
+    /// What follows scheme, host and port is made of the event.
     path: Template,
     envelope: Envelope,
     secrets: Vec<Secret>,
@@ -79,7 +81,8 @@ impl Http {
             .path
             .render(event, &PATH)
             .map_err(|error| error.to_string())?;
-        Url::parse(&format!("{}{path}", self.origin)).map_err(|error| format!("no URL: {error}"))
+        Url::parse(&format!("{}{path}", self.endpoint.origin))
+            .map_err(|error| format!("no URL: {error}"))
     }
 
     fn headers(&self, event: &Event, sealed: &Sealed<'_>) -> Result<HeaderMap, String> {
@@ -113,19 +116,34 @@ impl Http {
     }
 
     /// What became of a call that got no answer.
-    fn unanswered(&self, event: &Event, error: reqwest::Error) -> Outcome {
+    async fn unanswered(
+        &self,
+        alive: &Arc<Alive>,
+        event: &Event,
+        error: reqwest::Error,
+    ) -> Outcome {
         // It was never sent, or so it seems: the URL is not in it, as it may have fields in it.
         let error = error.without_url();
         let why = causes(&error);
         if error.is_connect() {
-            Outcome::Unavailable(format!("cannot connect: {why}"))
-        } else if error.is_timeout() {
-            Outcome::Retry(format!("no answer in time: {why}"))
-        } else if error.is_builder() {
-            Outcome::Reject(format!("cannot be sent: {why}"))
-        } else {
-            self.suspects
-                .disconnected(event, format!("the connection broke: {why}"))
+            return Outcome::Unavailable(format!("cannot connect: {why}"));
+        }
+        if error.is_builder() {
+            return Outcome::Reject(format!("cannot be sent: {why}"));
+        }
+        let why = match error.is_timeout() {
+            true => format!("no answer in time: {why}"),
+            false => format!("the connection broke: {why}"),
+        };
+        self.endpoint.doubt(alive);
+        if alive.is_presumed {
+            return self.suspects.disconnected(event, why);
+        }
+        match self.endpoint.answers().await {
+            Err(_) => Outcome::Unavailable(why),
+            // To this event alone it does not answer.
+            Ok(_) if error.is_timeout() => Outcome::Retry(why),
+            Ok(_) => self.suspects.disconnected(event, why),
         }
     }
 }
@@ -145,35 +163,36 @@ impl Sink for Http {
             (Ok(url), Ok(headers)) => (url, headers),
             (Err(why), _) | (_, Err(why)) => return Outcome::Reject(why),
         };
-        let body = sealed.body.clone();
-        let request = self.client.post(url).headers(headers).body(body);
+        let alive = match self.endpoint.answers().await {
+            Ok(alive) => alive,
+            Err(why) => return Outcome::Unavailable(why),
+        };
+        let request = self.endpoint.client.post(url).headers(headers);
+        let request = request.body(sealed.body.clone());
         match request.send().await {
             Ok(response) => {
                 self.suspects.cleared(&event);
                 let told = Told {
                     secrets: &self.untold,
                     body: &sealed.body,
+                    is_compressed: event.headers.contains_key(CONTENT_ENCODING),
                 };
                 answer::outcome(response, told).await
             }
-            Err(error) => self.unanswered(&event, error),
+            Err(error) => self.unanswered(&alive, &event, error).await,
         }
     }
 
-    /// Any answer will do: nothing is posted, so none can be told from it about events.
+    /// Nothing is posted, so nothing can be told from it about events.
     async fn check(&self) -> Result<String, String> {
-        match self.client.head(&self.origin).send().await {
+        let origin = &self.endpoint.origin;
+        match self.endpoint.ask().await {
             Ok(response) => Ok(format!(
-                "{} answers by {:?}; an event is delivered once its endpoint says 2xx, and how safe it \
+                "{origin} answers by {:?}; an event is delivered once its endpoint says 2xx, and how safe it \
                  is then is up to it",
-                self.origin,
                 response.version()
             )),
-            Err(error) => Err(format!(
-                "{} does not answer: {}",
-                self.origin,
-                causes(&error.without_url())
-            )),
+            Err(why) => Err(format!("{origin} does not answer: {why}")),
         }
     }
 }
@@ -193,7 +212,7 @@ fn causes(error: &reqwest::Error) -> String {
 
 impl std::fmt::Debug for Http {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Http({}{})", self.origin, self.path)
+        write!(f, "Http({}{})", self.endpoint.origin, self.path)
     }
 }
 

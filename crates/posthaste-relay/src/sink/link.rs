@@ -28,6 +28,15 @@ impl<L> Default for Shared<L> {
 }
 
 impl<L: Link> Shared<L> {
+    /// With a connection that is there already.
+    #[cfg(feature = "http")]
+    pub(crate) fn holding(link: L) -> Self {
+        Self {
+            link: Mutex::new(Some(Arc::new(link))),
+            ..Self::default()
+        }
+    }
+
     /// The connection, which is made by `connect` if there is none. Of many that ask at the same time,
     /// one connects, and the others wait for what becomes of it.
     pub(crate) async fn get<F>(&self, connect: impl FnOnce() -> F) -> Result<Arc<L>, String>

@@ -87,6 +87,35 @@ impl Nats {
         }
         Ok(headers)
     }
+
+    /// What it means that no stream acknowledged an event: there is none for its subject, or one that cannot
+    /// right now, as while a cluster elects a leader and while a server shuts down.
+    async fn unstored(
+        &self,
+        connection: &Connection,
+        event: &Event,
+        subject: &str,
+        failure: &Failure,
+    ) -> Outcome {
+        let nobody_listens = matches!(failure, Failure::NoStream);
+        let why = match nobody_listens {
+            true => format!("no stream takes subject {subject:?} now: has it a leader?"),
+            false => format!(
+                "no acknowledgement within {:?}, though the server answers: \
+                 does a stream store subject {subject:?}, and acknowledge?",
+                self.timeout
+            ),
+        };
+        match connection.streams_for(subject, self.timeout / 2).await {
+            Ok(names) if names.is_empty() => Outcome::Retry(format!(
+                "no stream stores subject {subject:?}: add one, or add the subject to one"
+            )),
+            Ok(_) if nobody_listens => Outcome::Unavailable(why),
+            // A stream may be set up not to acknowledge; and not every user may ask.
+            Ok(_) | Err(Failure::Denied) => self.suspects.disconnected(event, why),
+            Err(_) => Outcome::Unavailable(format!("{why} JetStream does not answer")),
+        }
+    }
 }
 
 #[async_trait]
@@ -124,17 +153,12 @@ impl Sink for Nats {
                 self.suspects.disconnected(&event, why)
             }
             Err(Failure::TooLarge(why)) => Outcome::Reject(why),
-            Err(Failure::NoStream) => Outcome::Retry(format!(
-                "no stream stores subject {subject:?}: add one, or add the subject to one"
-            )),
             Err(Failure::Denied) => {
                 Outcome::Retry(format!("this user may not publish to subject {subject:?}"))
             }
-            Err(Failure::Unacknowledged) => Outcome::Retry(format!(
-                "no acknowledgement within {:?}, though the server answers: \
-                 does a stream store subject {subject:?}, and acknowledge?",
-                self.timeout
-            )),
+            Err(failure @ (Failure::NoStream | Failure::Unacknowledged)) => {
+                self.unstored(&connection, &event, &subject, &failure).await
+            }
         }
     }
 

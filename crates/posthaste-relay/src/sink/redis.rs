@@ -125,9 +125,9 @@ impl Sink for Redis {
                 }
                 answer::outcome(&key, &error)
             }
-            Ok(Ok(_)) => {
+            Ok(Ok(answer)) => {
                 self.suspects.cleared(&event);
-                Outcome::Delivered
+                answer::acknowledged(&key, &answer)
             }
             Ok(Err(error)) => {
                 let why = format!("the connection broke: {}", answer::told(&error));

@@ -216,7 +216,7 @@ impl Behaviour {
         self.change(1);
         tokio::time::sleep(pause).await;
         self.change(-1);
-        if answer.status().is_success() {
+        if answer.status().is_success() && call.method == "POST" {
             self.calls.lock().unwrap().push(call);
         }
         answer

@@ -34,13 +34,13 @@ where
     builder.build().unwrap()
 }
 
-/// Reads a whole request: its head, and the body that it announces.
-async fn read_request(stream: &mut TcpStream) -> bool {
+/// Reads a whole request, its head and the body that it announces, and gives its method.
+async fn read_request(stream: &mut TcpStream) -> Option<String> {
     let mut text = Vec::new();
     let mut chunk = [0; 4096];
     loop {
         let Ok(size @ 1..) = stream.read(&mut chunk).await else {
-            return false;
+            return None;
         };
         text.extend_from_slice(&chunk[..size]);
         let Some(end) = text.windows(4).position(|window| window == b"\r\n\r\n") else {
@@ -52,8 +52,18 @@ async fn read_request(stream: &mut TcpStream) -> bool {
             .find_map(|line| line.strip_prefix("content-length: "))
             .map_or(0, |length| length.parse::<usize>().unwrap());
         if text.len() >= end + 4 + length {
-            return true;
+            return head.split(' ').next().map(str::to_owned);
         }
+    }
+}
+
+/// Reads requests and answers them, up to one that would post something.
+async fn read_post(stream: &mut TcpStream) {
+    while read_request(stream)
+        .await
+        .is_some_and(|method| method != "post")
+    {
+        say(stream, "HTTP/1.1 404 No\r\ncontent-length: 0\r\n\r\n").await;
     }
 }
 
@@ -61,22 +71,41 @@ async fn say(stream: &mut TcpStream, text: &str) {
     let _ = stream.write_all(text.as_bytes()).await;
 }
 
-// B8
+// F9
 #[tokio::test]
-async fn a_server_that_never_answers_costs_an_attempt_and_no_more_than_the_timeout() {
+async fn a_server_that_never_answers_is_an_outage_and_takes_no_more_than_its_time() {
     let sink = server(|mut stream, _| async move {
         read_request(&mut stream).await;
         std::future::pending::<()>().await;
     })
     .await;
-    let outcome = outcome(&sink).await;
-    assert!(
-        matches!(&outcome, Outcome::Retry(why) if why.contains("in time")),
-        "{outcome:?}"
-    );
+    for word in ["in time", "does not answer"] {
+        let outcome = outcome(&sink).await;
+        assert!(
+            matches!(&outcome, Outcome::Unavailable(why) if why.contains(word)),
+            "{outcome:?}"
+        );
+    }
 }
 
-// B8
+// B8: the endpoint is there, so it is the event that takes too long.
+#[tokio::test]
+async fn an_event_that_alone_is_not_answered_costs_its_own_attempts() {
+    let sink = server(|mut stream, _| async move {
+        read_post(&mut stream).await;
+        std::future::pending::<()>().await;
+    })
+    .await;
+    for _ in 0..2 {
+        let outcome = outcome(&sink).await;
+        assert!(
+            matches!(&outcome, Outcome::Retry(why) if why.contains("in time")),
+            "{outcome:?}"
+        );
+    }
+}
+
+// F9
 #[tokio::test]
 async fn a_head_that_drips_is_given_up() {
     let sink = server(|mut stream, _| async move {
@@ -90,7 +119,8 @@ async fn a_head_that_drips_is_given_up() {
         }
     })
     .await;
-    assert!(matches!(outcome(&sink).await, Outcome::Retry(_)));
+    let outcome = outcome(&sink).await;
+    assert!(matches!(outcome, Outcome::Unavailable(_)), "{outcome:?}");
 }
 
 #[tokio::test]
@@ -136,7 +166,7 @@ async fn a_body_that_drips_or_floods_does_not_change_what_the_status_says() {
 async fn a_connection_that_is_cut_before_the_status_is_an_outage_until_one_event_does_it_always() {
     for cut_after in ["", "HTTP/1.1 20"] {
         let sink = server(move |mut stream, _| async move {
-            read_request(&mut stream).await;
+            read_post(&mut stream).await;
             say(&mut stream, cut_after).await;
         })
         .await;
@@ -150,6 +180,42 @@ async fn a_connection_that_is_cut_before_the_status_is_an_outage_until_one_event
         let another = outcome(&sink).await;
         assert!(matches!(another, Outcome::Unavailable(_)), "{another:?}");
     }
+}
+
+// F9: such as a balancer with nothing behind it.
+#[tokio::test]
+async fn a_server_that_closes_every_connection_is_an_outage_whatever_is_sent() {
+    let sink = server(|stream, _| async move { drop(stream) }).await;
+    let event = event().await;
+    for _ in 0..30 {
+        let outcome = sink.deliver(event.clone()).await;
+        assert!(matches!(outcome, Outcome::Unavailable(_)), "{outcome:?}");
+    }
+}
+
+// Some let nothing through but what they know.
+#[tokio::test]
+async fn an_endpoint_that_never_answers_to_a_head_is_used_again_all_the_same() {
+    let sink = server(|mut stream, number| async move {
+        while read_request(&mut stream)
+            .await
+            .is_some_and(|method| method == "post")
+        {
+            // The first call is cut.
+            match number {
+                0 => return,
+                _ => say(&mut stream, "HTTP/1.1 204 Done\r\n\r\n").await,
+            }
+        }
+    })
+    .await;
+    let event = event().await;
+    let mut tries = 0;
+    while sink.deliver(event.clone()).await != Outcome::Delivered {
+        tries += 1;
+        assert!(tries < 20);
+    }
+    assert!(tries > 1);
 }
 
 #[tokio::test]
@@ -184,7 +250,7 @@ async fn a_connection_closed_between_two_calls_is_replaced() {
     let sink = server(move |mut stream, _| {
         count.fetch_add(1, Ordering::SeqCst);
         async move {
-            if read_request(&mut stream).await {
+            if read_request(&mut stream).await.is_some() {
                 // Kept alive, or so it says.
                 say(&mut stream, "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
             }

@@ -13,14 +13,14 @@ use tokio::sync::oneshot;
 use crate::endpoint::*;
 
 const PATIENCE: Duration = Duration::from_secs(60);
-const MS: fn(u64) -> Duration = Duration::from_millis;
+pub(crate) const MS: fn(u64) -> Duration = Duration::from_millis;
 
-fn messages(count: usize) -> Vec<Message> {
+pub(crate) fn messages(count: usize) -> Vec<Message> {
     let message = |n| Message::json_text("shop.order.placed.v1", format!("{{\"n\":{n}}}")).unwrap();
     (0..count).map(message).collect()
 }
 
-async fn with_status(store: &impl Store, status: Status) -> Vec<Record> {
+pub(crate) async fn with_status(store: &impl Store, status: Status) -> Vec<Record> {
     let filter = Filter {
         status: vec![status],
         ..Filter::default()
@@ -28,7 +28,7 @@ async fn with_status(store: &impl Store, status: Status) -> Vec<Record> {
     store.list(&filter, 100_000).await.unwrap()
 }
 
-async fn until_settled(store: &impl Store) {
+pub(crate) async fn until_settled(store: &impl Store) {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let stats = store.stats().await.unwrap();
@@ -40,7 +40,7 @@ async fn until_settled(store: &impl Store) {
     }
 }
 
-async fn builder(fresh: &Fresh, sink: Http) -> posthaste_relay::Builder {
+pub(crate) async fn builder(fresh: &Fresh, sink: Http) -> posthaste_relay::Builder {
     Relay::builder(fresh.store().await)
         .poll_interval(MS(50))
         .retry(Retry::Fixed { delay: MS(50) })
@@ -48,7 +48,7 @@ async fn builder(fresh: &Fresh, sink: Http) -> posthaste_relay::Builder {
 }
 
 /// A relay at work until it is told to stop.
-fn start(relay: Relay) -> (oneshot::Sender<()>, tokio::task::JoinHandle<()>) {
+pub(crate) fn start(relay: Relay) -> (oneshot::Sender<()>, tokio::task::JoinHandle<()>) {
     let (stop, stopped) = oneshot::channel();
     let task = tokio::spawn(relay.run(async {
         let _ = stopped.await;

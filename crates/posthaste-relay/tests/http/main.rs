@@ -10,5 +10,6 @@ mod faults;
 mod flow;
 mod guard;
 mod message;
+mod outage;
 mod settings;
 mod tls;

@@ -122,7 +122,7 @@ async fn a_subject_that_is_heard_but_not_stored_costs_its_own_events_an_attempt(
         }
     };
     let (unheard, ()) = tokio::join!(outcome_of(&sink, to(&heard)), neighbours);
-    assert!(is_retry(&unheard, "no acknowledgement"), "{unheard:?}");
+    assert!(is_retry(&unheard, "no stream stores"), "{unheard:?}");
 }
 
 // Somebody who answers, and is no stream.

@@ -32,7 +32,8 @@ fn trusting(server: &server::Nats, authority: &Authority) -> NatsBuilder {
 
 // Without a stream, an event that gets through is told so.
 fn got_through(outcome: &Outcome) -> bool {
-    is_retry(outcome, "no stream")
+    let known = "no stream";
+    is_retry(outcome, known) || is_unavailable(outcome, known)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

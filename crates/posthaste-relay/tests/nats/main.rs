@@ -9,6 +9,7 @@ mod stream;
 
 mod answers;
 mod check;
+mod cluster;
 mod contract;
 mod faults;
 mod login;

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use posthaste::{DeadReason, Status};
-use posthaste_relay::sink::{Bus, Outcome};
+use posthaste::store::Claim;
+use posthaste::{DeadReason, Status, Store};
+use posthaste_relay::sink::{Bus, Outcome, Sink};
 use posthaste_testkit::outbox::Fresh;
 
 use crate::support::*;
@@ -140,4 +141,30 @@ async fn a_payload_that_a_typed_handler_cannot_read_is_rejected_and_not_told() {
     assert!(error.starts_with("bus.undecodable: "), "{error}");
     assert!(error.contains("at line 1 column 7"), "{error}");
     assert!(!error.contains("integer"), "{error}");
+}
+
+// B11 F9
+#[tokio::test]
+async fn what_handlers_say_of_their_own_destinations_is_heard() {
+    let down = |_| std::future::ready(Outcome::Unavailable("no mail today".to_owned()));
+    let later = |_| {
+        let wait = std::time::Duration::from_secs(9);
+        std::future::ready(Outcome::RetryAfter("busy".to_owned(), wait))
+    };
+    let mut fresh = Fresh::new().await;
+    fresh.enqueue(&[message(TOPIC)]).await;
+    let store = fresh.store().await;
+    let event = Arc::new(store.claim(&Claim::new(1)).await.unwrap().events.remove(0));
+    let said = |bus: Bus| {
+        let event = event.clone();
+        async move { bus.deliver(event).await }
+    };
+    let outage = said(Bus::new().on("*", down).on("*", down)).await;
+    assert!(matches!(outage, Outcome::Unavailable(_)), "{outage:?}");
+    let mixed = said(Bus::new().on("*", down).on("*", later)).await;
+    let wait = std::time::Duration::from_secs(9);
+    assert_eq!(
+        mixed,
+        Outcome::RetryAfter("no mail today; busy".to_owned(), wait)
+    );
 }

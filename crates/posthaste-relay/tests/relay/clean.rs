@@ -153,6 +153,13 @@ async fn with_retention_zero_an_event_goes_when_it_is_delivered_and_only_then() 
     assert_eq!(counts(&fresh, "outbox").await, [0, 1, 1]);
 }
 
+// B14
+#[tokio::test]
+async fn with_retention_zero_what_was_kept_before_goes_too() {
+    let fresh = aged().await;
+    cleaned(&fresh, eager(Duration::ZERO), [0, 15, 3]).await;
+}
+
 // K7
 #[tokio::test]
 async fn delivered_events_are_kept_for_their_retention() {

@@ -2,7 +2,8 @@
 
 use std::collections::HashSet;
 
-use posthaste::{Message, Status, TraceContext};
+use posthaste::{Message, Record, Status, TraceContext};
+use posthaste_relay::sink::Outcome;
 use posthaste_testkit::outbox::Fresh;
 use uuid::Uuid;
 
@@ -186,4 +187,25 @@ async fn a_relay_delivers_what_is_in_its_scope_and_leaves_the_rest() {
     assert_eq!(seen, [receipts[0].id]);
     let pending = with_status(&fresh.store().await, Status::Pending).await;
     assert!(pending.len() == 3 && pending.iter().all(|record| record.attempts == 0));
+}
+
+// M11: a lease is prolonged for as long as its event waits or is delivered.
+#[tokio::test]
+async fn events_that_wait_longer_than_their_lease_are_claimed_once() {
+    let mut fresh = Fresh::new().await;
+    fresh.enqueue(&messages(20)).await;
+    let slow = Witness::new(|_| async {
+        tokio::time::sleep(MS(100)).await;
+        Outcome::Delivered
+    });
+    let builder = brisk(&fresh).await.lease(MS(600)).dispatch_timeout(MS(300));
+    let builder = builder.destination("slow", slow.clone()).concurrency(1);
+    let relay = Running::start(builder.build().unwrap());
+    slow.until_delivered(20).await;
+    relay.stop().await;
+    assert_eq!(slow.seen().len(), 20);
+    let delivered = with_status(&fresh.store().await, Status::Delivered).await;
+    assert_eq!(delivered.len(), 20);
+    let once = |record: &Record| (record.attempts, record.lease_epoch) == (1, 1);
+    assert!(delivered.iter().all(once), "{delivered:?}");
 }

@@ -6,12 +6,14 @@ mod support;
 
 mod bus;
 mod clean;
+mod database;
 mod deliver;
 mod failure;
 mod letters;
 mod observe;
 mod order;
 mod outage;
+mod room;
 mod route;
 mod settings;
 mod single_active;

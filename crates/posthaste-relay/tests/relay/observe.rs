@@ -284,6 +284,12 @@ async fn a_log_line_about_an_event_carries_what_is_needed_to_find_it() {
         (&*dead[0]["level"], &*dead[0]["topic"], &*dead[0]["reason"]),
         ("ERROR", "shop.order.rejected.v1", "rejected")
     );
+    let deaths = told.lines.iter().filter(|line| line.contains_key("reason"));
+    let known = ["table", "topic", "id", "tenant", "sequence", "attempts"];
+    let deaths: Vec<bool> = deaths
+        .map(|line| known.iter().all(|field| line.contains_key(*field)))
+        .collect();
+    assert!(!deaths.is_empty() && deaths.iter().all(|all_told| *all_told));
     let spans = |name: &str| -> Vec<&Line> {
         let named = |line: &&Line| line.get("span").is_some_and(|span| span == name);
         told.lines.iter().filter(named).collect()

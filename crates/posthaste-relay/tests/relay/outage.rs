@@ -153,3 +153,39 @@ async fn a_slow_destination_does_not_slow_another() {
     assert_eq!(slow.at_once().iter().max(), Some(&4));
     drop(relay);
 }
+
+// F9
+#[tokio::test]
+async fn a_destination_that_falls_silent_while_it_is_down_is_not_taken_for_one_that_is_back() {
+    let mut fresh = Fresh::new().await;
+    let refuses = Arc::new(AtomicBool::new(true));
+    let refusing = refuses.clone();
+    let witness = Witness::new(move |_| {
+        let refuses = refusing.load(Ordering::SeqCst);
+        async move {
+            match refuses {
+                true => Outcome::Unavailable("connection refused".to_owned()),
+                false => std::future::pending().await,
+            }
+        }
+    });
+    fresh.enqueue(&messages(400)).await;
+    let builder = brisk(&fresh).await.dispatch_timeout(MS(50));
+    let builder = builder.random(|| 0.0).destination("w", witness.clone());
+    let relay = builder.build().unwrap();
+    let view = relay.view();
+    let relay = Running::start(relay);
+    let is_down = || view.look().unwrap().destinations[0].outage.is_some();
+    eventually("it is down", async || is_down()).await;
+    refuses.store(false, Ordering::SeqCst);
+    eventually("everything is handed back", async || {
+        fresh.store().await.stats().await.unwrap().pending == 400
+    })
+    .await;
+    let before = witness.seen().len();
+    tokio::time::sleep(MS(3000)).await;
+    let probes = witness.seen().len() - before;
+    assert!((1..=4).contains(&probes), "it was asked {probes} times");
+    assert!(is_down(), "nobody answered");
+    relay.stop().await;
+}

@@ -129,6 +129,49 @@ async fn a_relay_works_on_jobs_and_what_it_redelivers_says_so() {
     relay.stop().await;
 }
 
+// K6
+#[tokio::test]
+async fn no_job_waits_for_those_that_are_paused_or_cannot_be_worked_on() {
+    let mut fresh = Fresh::new().await;
+    let store = fresh.store().await;
+    let reject = Witness::new(|event: Arc<posthaste::Event>| async move {
+        match event.headers.contains_key(header::REDELIVERED) {
+            true => Outcome::Delivered,
+            false => Outcome::Reject("not yet".to_owned()),
+        }
+    });
+    let relay = relay_to(&fresh, reject.clone()).await;
+    fresh.enqueue(&messages(3)).await;
+    eventually("all are dead", async || {
+        store.stats().await.unwrap().dead == 3
+    })
+    .await;
+    relay.stop().await;
+    let begin = async || {
+        let filter = Filter::default();
+        let redelivery = Redelivery { filter, rate: None };
+        store.start_job(&redelivery, &ann()).await.unwrap().id
+    };
+    let first = begin().await;
+    for _ in 0..20 {
+        let paused = begin().await;
+        let set = store.set_job(paused, JobState::Paused, &ann()).await;
+        set.unwrap();
+    }
+    let odd = begin().await;
+    let table = &fresh.table;
+    let spoil = format!("update {table}_jobs set filter = '{{\"colour\": \"red\"}}' where id = $1");
+    fresh.client.execute(&spoil, &[&odd]).await.unwrap();
+    assert_eq!(store.jobs(100).await.unwrap().len(), 21);
+    let relay = relay_to(&fresh, reject.clone()).await;
+    eventually("the first job is done", async || {
+        let job = store.job(first).await.unwrap().unwrap();
+        job.state == JobState::Done && job.redelivered == 3
+    })
+    .await;
+    relay.stop().await;
+}
+
 // B8
 #[tokio::test]
 async fn a_delivery_that_takes_too_long_is_told_as_such() {

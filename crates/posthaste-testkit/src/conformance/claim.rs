@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use posthaste::store::{Claim, Reach, Scope};
+use posthaste::store::{Claim, Died, Reach, Scope};
 use posthaste::{DeadReason, Message, Status, Store};
 use uuid::Uuid;
 
@@ -33,6 +33,34 @@ pub async fn a_claim_takes_no_more_than_its_limit(bed: impl Bed) {
     assert_eq!((first.events.len(), first.more), (3, true));
     let second = store.claim(&Claim::new(3)).await.expect("a claim");
     assert_eq!((second.events.len(), second.more), (2, false));
+}
+
+// M7: of large events fewer, whether the database compresses them or not.
+pub async fn a_claim_takes_no_more_bytes_than_wished_but_at_least_one_event(bed: impl Bed) {
+    let store = bed.relay().await;
+    let bytes = Message::bytes(TOPIC, "text/plain", "x".repeat(100_000));
+    let json = Message::json(TOPIC, &"x".repeat(100_000)).expect("JSON");
+    let receipts = enqueue(&bed, &[vec![bytes; 4], vec![json; 4]].concat()).await;
+    let claim = Claim {
+        bytes: 150_000,
+        ..Claim::new(100)
+    };
+    let first = store.claim(&claim).await.expect("a claim");
+    assert_eq!(
+        (ids(&first.events), first.more),
+        (ids(&receipts[..2]), true)
+    );
+    let tiny = Claim {
+        bytes: 1,
+        reach: Reach::Onward,
+        ..claim.clone()
+    };
+    let second = store.claim(&tiny).await.expect("a claim");
+    assert_eq!(
+        (ids(&second.events), second.more),
+        (ids(&receipts[2..3]), true)
+    );
+    assert_eq!(ids(&claim_all(&store, &claim).await), ids(&receipts[3..]));
 }
 
 // M7
@@ -183,6 +211,18 @@ pub async fn topics_whose_destination_is_down_are_left_alone(bed: impl Bed) {
     assert_eq!(events[0].attempts, 1);
 }
 
+/// The first event of an outbox, as one that died.
+fn died(id: Uuid, attempts: u32, reason: DeadReason) -> Died {
+    Died {
+        id,
+        sequence: 1,
+        topic: TOPIC.to_owned(),
+        tenant_id: None,
+        attempts,
+        reason,
+    }
+}
+
 // M8
 pub async fn a_crash_on_the_last_attempt_is_dead(bed: impl Bed) {
     let store = bed.relay().await;
@@ -197,7 +237,7 @@ pub async fn a_crash_on_the_last_attempt_is_dead(bed: impl Bed) {
     }
     let claimed = store.claim(&claim).await.expect("a claim");
     assert!(claimed.events.is_empty());
-    assert_eq!(claimed.died, [(TOPIC.to_owned(), DeadReason::Crashed)]);
+    assert_eq!(claimed.died, [died(id, 2, DeadReason::Crashed)]);
     let record = record(&store, id).await;
     assert_eq!(record.status, Status::Dead);
     assert_eq!(record.dead_reason, Some(DeadReason::Crashed));
@@ -215,7 +255,7 @@ pub async fn a_pending_event_without_an_attempt_left_is_dead(bed: impl Bed) {
         ..Claim::new(10)
     };
     let claimed = store.claim(&claim).await.expect("a claim");
-    assert_eq!(claimed.died, [(TOPIC.to_owned(), DeadReason::Exhausted)]);
+    assert_eq!(claimed.died, [died(id, 1, DeadReason::Exhausted)]);
     let record = record(&store, id).await;
     assert_eq!(record.dead_reason, Some(DeadReason::Exhausted));
     assert_eq!(record.attempts, 1);

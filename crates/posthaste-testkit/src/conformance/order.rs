@@ -10,7 +10,8 @@ use posthaste::{DeadReason, Event, Message, Status, Store};
 use uuid::Uuid;
 
 use super::{
-    HOUR, by_key, claim_all, deliver, enqueue, ids, keyed, message, record, reject, retry, settle,
+    HOUR, TOPIC, by_key, claim_all, deliver, enqueue, ids, keyed, message, record, reject, retry,
+    settle,
 };
 use crate::bed::Bed;
 
@@ -170,7 +171,7 @@ pub async fn followers_of_a_dead_event_are_parked_if_so_wished(bed: impl Bed) {
     reject(&store, &events[0]).await;
     let claimed = store.claim(&by_key(10, Park)).await.unwrap();
     assert_eq!(ids(&claimed.events), [receipts[2].id]);
-    let reasons: Vec<DeadReason> = claimed.died.iter().map(|(_, reason)| *reason).collect();
+    let reasons: Vec<DeadReason> = claimed.died.iter().map(|died| died.reason).collect();
     assert_eq!(reasons, [DeadReason::Parked; 2]);
     for parked in [receipts[1].id, receipts[3].id] {
         let parked = record(&store, parked).await;
@@ -318,4 +319,24 @@ pub async fn events_of_a_key_after_a_retry_keep_their_sequence(bed: impl Bed) {
     }
     let events = claim_all(&store, &by_key(10, Block)).await;
     assert_eq!(ids(&events), ids(&receipts));
+}
+
+// M7
+pub async fn a_run_that_is_too_large_at_once_goes_on_where_it_was_cut(bed: impl Bed) {
+    let store = bed.relay().await;
+    let large = |key| Message::bytes(TOPIC, "text/plain", "x".repeat(1000)).ordering_key(key);
+    let batch = ["a", "a", "b", "a", "b"].map(large);
+    let receipts = enqueue(&bed, &batch).await;
+    let claim = Claim {
+        bytes: 2500,
+        ..by_key(100, Block)
+    };
+    let first = store.claim(&claim).await.expect("a claim");
+    assert_eq!(
+        (ids(&first.events), first.more),
+        (ids(&receipts[..3]), true)
+    );
+    deliver(&store, &first.events).await;
+    let rest = claim_all(&store, &claim).await;
+    assert_eq!(ids(&rest), ids(&receipts[3..]));
 }

@@ -42,6 +42,16 @@ pub async fn events_of_a_killed_relay_are_claimed_long_before_their_lease_ends(b
     assert_eq!(heir.take_over().await.unwrap(), 0);
 }
 
+// N4
+pub async fn all_that_a_killed_relay_had_is_claimed_however_many_claims_that_takes(bed: impl Bed) {
+    let (victim, heir) = (bed.relay().await, bed.relay().await);
+    let receipts = enqueue(&bed, &messages(25)).await;
+    assert_eq!(claim_all(&victim, &for_hours()).await.len(), 25);
+    bed.kill(victim);
+    let events = take_over(&heir, &for_hours()).await;
+    assert_eq!(ids(&events), ids(&receipts));
+}
+
 // N4, M9
 pub async fn a_killed_relays_lease_settles_nothing_once_taken_over(bed: impl Bed) {
     let (victim, heir) = (bed.relay().await, bed.relay().await);
@@ -130,7 +140,7 @@ pub async fn a_relay_killed_on_the_last_attempt_leaves_it_dead(bed: impl Bed) {
         claimed.died.into_iter().next()
     })
     .await;
-    assert_eq!(died.1, DeadReason::Crashed);
+    assert_eq!((died.id, died.reason), (id, DeadReason::Crashed));
     assert_eq!(record(&heir, id).await.status, Status::Dead);
 }
 

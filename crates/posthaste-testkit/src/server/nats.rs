@@ -79,9 +79,36 @@ impl Nats {
         server.start_again().map(|()| server)
     }
 
+    /// Starts this many servers that are one cluster: streams can have replicas on all of them, once it has
+    /// found its leader.
+    pub fn cluster(count: usize) -> Result<Vec<Self>> {
+        let ports = (0..count)
+            .map(|_| port::free())
+            .collect::<Result<Vec<_>>>()?;
+        let routes: Vec<String> = ports
+            .iter()
+            .map(|port| format!("\"nats://127.0.0.1:{port}\""))
+            .collect();
+        let routes = routes.join(", ");
+        let member = |port: &u16| {
+            let cluster =
+                format!("{{ name: posthaste, listen: \"127.0.0.1:{port}\", routes: [{routes}] }}");
+            let options = Options::new().setting("server_name", format!("s{port}"));
+            Self::start(options.setting("cluster", cluster))
+        };
+        ports.iter().map(member).collect()
+    }
+
     /// Its address, the same after every restart.
     pub fn url(&self) -> String {
         format!("nats://127.0.0.1:{}", self.port)
+    }
+
+    /// Its name, if it is one of a cluster.
+    pub fn name(&self) -> Option<&str> {
+        let mut settings = self.settings.iter();
+        let found = settings.find(|(name, _)| name == "server_name");
+        found.map(|(_, value)| value.as_str())
     }
 
     /// Its port on 127.0.0.1.

@@ -114,7 +114,11 @@ impl<B: Bed> Side<B> {
             .map(|event| (self.name(event.id), event.attempts, event.lease.epoch))
             .map(|event| format!("{event:?}"))
             .collect();
-        let mut died: Vec<String> = died.iter().map(|death| format!("{death:?}")).collect();
+        // Letters have ids of their own in each store.
+        let mut died: Vec<String> = died
+            .iter()
+            .map(|it| format!("{} {} {}", it.topic, it.attempts, it.reason))
+            .collect();
         died.sort();
         // By key it is about how far a store looked, too.
         (events, died, more && claim.ordering == Ordering::None)

@@ -70,6 +70,8 @@ with job as materialized (
   set status = 'pending', attempts = 0, next_attempt_at = clock_timestamp(), updated_at = clock_timestamp(),
       dead_at = null, dead_reason = null, redeliveries = coalesce(redeliveries, 0) + 1
   where id = any (array(select id from picked)) and dead_at is not null
+    -- Also if that was but now.
+    and ($6 is not null or $11 is not null or dead_reason is distinct from 'discarded')
   returning id, topic
 ), anew as (
   insert into {outbox}

@@ -1,9 +1,13 @@
 -- claim: lease due events, oldest first.
 -- $1 limit, $2 lease in seconds, $3 owner, $4 max attempts, $5 namespace, $6 topics, $7 tenant,
 -- $8 topics to leave alone, $9 and $10 the place to look from, $11 owners that are gone,
--- $12 the topic for dead letters.
-with due as materialized (
-  select ctid as place, attempts, lease_owner
+-- $12 the topic for dead letters, $13 how many bytes of payload.
+with locked as materialized (
+  select ctid as place, attempts, lease_owner,
+         -- Of what is compressed, only its text tells how large it is.
+         coalesce(octet_length(payload_bytes),
+                  case when pg_column_compression(payload) is null then pg_column_size(payload)
+                       else octet_length(payload::text) end) as size
   from {outbox}
   where delivered_at is null and dead_at is null
     and next_attempt_at <= now()
@@ -16,6 +20,11 @@ with due as materialized (
   order by next_attempt_at, sequence
   limit $1
   for update skip locked
+), due as materialized (
+  -- As many as fit, and at least one. What is only locked is free again when this commits.
+  select place, attempts, lease_owner
+  from (select *, sum(size) over (rows unbounded preceding) - size as before from locked) summed
+  where before < $13::bigint
 ), letters as (
   -- A copy of what dies, as an event of its own; but a letter that dies gets none.
   insert into {outbox}
@@ -63,4 +72,4 @@ returning
   e.id, e.sequence, e.namespace, e.topic, e.tenant_id, e.aggregate_type, e.aggregate_id, e.event_type,
   e.ordering_key, e.dedupe_key, e.headers, e.content_type, e.payload, e.payload_bytes, e.traceparent,
   e.tracestate, e.attempts, e.created_at, e.next_attempt_at, e.lease_epoch, e.dead_reason, now() as claimed_at,
-  e.redeliveries
+  e.redeliveries, (select count(*) from locked) > (select count(*) from due) as cut

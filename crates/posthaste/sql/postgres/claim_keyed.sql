@@ -1,5 +1,5 @@
 -- claim_keyed: lease due events, oldest first, those of one key only in sequence.
--- $1 to $12 as in claim, $13 how many due events to look at, $14 block, park or skip.
+-- $1 to $13 as in claim, $14 how many due events to look at, $15 block, park or skip.
 --
 -- Of each key, what goes is a run from its first live event on, up to its barrier: the first event
 -- that cannot go now, as it is leased, due later, not among what was seen, or dead and to block.
@@ -17,7 +17,7 @@ with seen as materialized (
     and ($7::uuid is null or tenant_id = $7)
     and topic <> all ($8::text[])
   order by next_attempt_at, sequence
-  limit $13
+  limit $14
 ), keys as materialized (
   select ordering_key, max(sequence) as last, array_agg(place) as places, array_agg(version) as versions,
          array_agg(turn) as turns, array_agg(sequence) as sequences
@@ -42,9 +42,9 @@ with seen as materialized (
     from {outbox} e
     where e.ordering_key = keys.ordering_key and e.sequence <= keys.last and e.delivered_at is null
       and case
-            when e.dead_at is not null then $14::text = 'block' and e.dead_reason <> 'discarded'
+            when e.dead_at is not null then $15::text = 'block' and e.dead_reason <> 'discarded'
             -- One that has no attempt left dies of this claim, before those that follow it go.
-            when e.ctid in (select place from seen where is_free) then $14 = 'block' and e.attempts >= $4::integer
+            when e.ctid in (select place from seen where is_free) then $15 = 'block' and e.attempts >= $4::integer
             else true
           end
     order by e.sequence
@@ -53,7 +53,7 @@ with seen as materialized (
   left join lateral (
     select e.sequence
     from {outbox} e
-    where $14 = 'park'
+    where $15 = 'park'
       and e.ordering_key = keys.ordering_key and e.sequence <= keys.last and e.delivered_at is null
       and case when e.dead_at is not null then e.dead_reason <> 'discarded' else e.attempts >= $4 end
     order by e.sequence
@@ -63,31 +63,40 @@ with seen as materialized (
     as event (place, version, turn, sequence)
   where barrier.sequence is null or event.sequence <= barrier.sequence
 ), locked as materialized (
-  select e.ctid as place, e.id, e.attempts, e.lease_owner, ready.ordering_key, ready.sequence, ready.parked
+  select e.ctid as place, e.id, e.attempts, e.lease_owner, ready.ordering_key, ready.sequence, ready.parked,
+         -- Of what is compressed, only its text tells how large it is.
+         coalesce(octet_length(e.payload_bytes),
+                  case when pg_column_compression(e.payload) is null then pg_column_size(e.payload)
+                       else octet_length(e.payload::text) end) as size
   from ready
   -- The very version that was seen: what has changed since then may not be what its followers wait for.
   join {outbox} e on e.ctid = ready.place and e.xmin = ready.version
   order by ready.turn, ready.sequence
   limit $1
   for update of e skip locked
+), fits as materialized (
+  -- As many as fit, and at least one: of each key its first ones, as they stand in that order.
+  select place, id, attempts, lease_owner, ordering_key, sequence, parked
+  from (select *, sum(size) over (rows unbounded preceding) - size as before from locked) summed
+  where before < $13::bigint
 ), gaps as materialized (
   select keys.ordering_key, gap.sequence
   from (
-    select ordering_key, max(sequence) as last from locked where ordering_key is not null group by ordering_key
+    select ordering_key, max(sequence) as last from fits where ordering_key is not null group by ordering_key
   ) keys
   cross join lateral (
     select e.sequence
     from {outbox} e
     where e.ordering_key = keys.ordering_key and e.sequence < keys.last
       and e.delivered_at is null and e.dead_at is null
-      and e.id not in (select id from locked)
+      and e.id not in (select id from fits)
     order by e.sequence
     limit 1
   ) gap
 ), due as materialized (
-  select locked.place, locked.parked, locked.attempts, locked.lease_owner
-  from locked
-  left join gaps on gaps.ordering_key = locked.ordering_key and gaps.sequence < locked.sequence
+  select fits.place, fits.parked, fits.attempts, fits.lease_owner
+  from fits
+  left join gaps on gaps.ordering_key = fits.ordering_key and gaps.sequence < fits.sequence
   where gaps.sequence is null
 ), letters as (
   -- A copy of what dies, as an event of its own; but a letter that dies gets none.
@@ -143,7 +152,7 @@ with seen as materialized (
     e.id, e.sequence, e.namespace, e.topic, e.tenant_id, e.aggregate_type, e.aggregate_id, e.event_type,
     e.ordering_key, e.dedupe_key, e.headers, e.content_type, e.payload, e.payload_bytes, e.traceparent,
     e.tracestate, e.attempts, e.created_at, e.next_attempt_at, e.lease_epoch, e.dead_reason, now() as claimed_at,
-    e.redeliveries
+    e.redeliveries, (select count(*) from locked) > (select count(*) from fits) as cut
 )
 select taken.*, looked.count as looked_at, last.next_attempt_at as last_at, last.sequence as last_sequence
 from (select count(*) from seen) looked

@@ -6,13 +6,19 @@ with table_of as (
     ($2::text, $2 || '_relay', $2 || '_archive', $2 || '_attempts', $2 || '_pauses', $2 || '_jobs', $2 || '_audit')
 ), outbox as (
   select oid from table_of where relname = $2
+), activity as (
+  select * from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()
 ), holding as (
-  -- What keeps vacuum from removing dead rows.
-  select pid, clock_timestamp() - xact_start as age
-  from pg_stat_activity
-  where datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'
-    and xact_start is not null
-  order by xact_start
+  -- What keeps vacuum from removing dead rows: transactions, and those that were prepared and forgotten.
+  select *
+  from (
+    select pid, clock_timestamp() - xact_start as age, null as prepared
+    from activity
+    where backend_type = 'client backend' and xact_start is not null
+    union all
+    select null, clock_timestamp() - prepared, gid from pg_prepared_xacts where database = current_database()
+  ) held
+  order by age desc
   limit 1
 )
 select
@@ -25,7 +31,7 @@ select
   current_setting('autovacuum') = 'on' as autovacuum,
   current_setting('max_connections')::integer - current_setting('superuser_reserved_connections')::integer
     as connection_limit,
-  (select count(*) from pg_stat_activity where backend_type = 'client backend') as connections,
+  (select sum(numbackends)::bigint from pg_stat_database) as connections,
   -- Of what roles.sql grants to a relay, what this user lacks.
   array(
     select needed.what
@@ -54,5 +60,11 @@ select
   coalesce(pg_stat_get_dead_tuples(outbox.oid), 0) as dead,
   pg_total_relation_size(outbox.oid) as bytes,
   (select pid from holding) as holding_pid,
+  (select prepared from holding) as holding_prepared,
+  -- A slot that nobody reads from holds back vacuum, too, and has no time.
+  (select slot_name::text from pg_replication_slots
+   where not active and (xmin is not null or catalog_xmin is not null) limit 1) as holding_slot,
+  -- A user without pg_read_all_stats is told of no other's transactions.
+  not exists (select from activity where backend_type is null) as sees_all,
   coalesce((select extract(epoch from age) from holding), 0)::float8 as holding_seconds
 from outbox

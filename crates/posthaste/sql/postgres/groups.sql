@@ -2,11 +2,18 @@
 -- $1 namespace, $2 topics, $3 tenant, $4 statuses, $5 after this sequence, $6 ids, $7 topic (like),
 -- $8 older than and $9 not older than, in seconds, $10 text in the last error, $11 reason of death,
 -- $12 event type, $13 aggregate type, $14 aggregate id, $15 ended for, in seconds, $16 kind of error,
--- $17 limit, $18 how many topics to tell of each group.
+-- $17 limit, $18 how many topics to tell of each group, $19 how many of the latest dead events to look at.
 with dead as (
   select coalesce(fingerprint, '') as fingerprint, dead_reason collate "C" as dead_reason, topic,
          count(*) as events, min(dead_at) as oldest, max(dead_at) as newest
-  from {outbox}
+  from (
+    select id, sequence, created_at, delivered_at, dead_at, tenant_id, status, namespace, topic, aggregate_type,
+           aggregate_id, event_type, last_error, fingerprint, dead_reason
+    from {outbox}
+    where dead_at is not null
+    order by dead_at desc, sequence desc
+    limit $19
+  ) latest
   where ($1::text is null or namespace = $1)
     and ($2::text[] is null or topic = any ($2))
     and ($3::uuid is null or tenant_id = $3)

@@ -1,7 +1,7 @@
 -- due: which events can be leased, oldest first.
 -- ?1 now, ?2 and ?3 the place to look from, ?4 namespace, ?5 topics, ?6 tenant, ?7 topics to leave alone,
 -- ?8 owners that are gone, ?9 limit. Lists are JSON arrays.
-select sequence, next_attempt_at, lease_owner is not null
+select sequence, next_attempt_at, lease_owner is not null, octet_length(coalesce(payload, payload_bytes))
 from {outbox} indexed by {name:due}
 where delivered_at is null and dead_at is null
   and next_attempt_at <= ?1

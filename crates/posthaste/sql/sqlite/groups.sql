@@ -1,9 +1,14 @@
 -- groups: what tells dead events apart, in sequence.
 -- ?1 namespace, ?2 topics, ?3 tenant, ?4 after this sequence, ?5 topic (glob), ?6 enqueued before and
 -- ?7 enqueued since, ?8 text in the last error, ?9 reason of death, ?10 event type, ?11 aggregate type,
--- ?12 aggregate id, ?13 ended before, ?14 kind of error.
+-- ?12 aggregate id, ?13 ended before, ?14 kind of error, ?15 how many of the latest dead events to look at.
 select coalesce(fingerprint, ''), dead_reason, topic, dead_at, id, last_error
-from {outbox} indexed by {name:dead}
+from (
+  select * from {outbox} indexed by {name:dead}
+  where dead_at is not null
+  order by dead_at desc, sequence desc
+  limit ?15
+)
 where (?1 is null or namespace = ?1)
   and (?2 is null or topic in (select value from json_each(?2)))
   and (?3 is null or tenant_id = ?3)

@@ -7,7 +7,7 @@
 with seen as materialized (
   select sequence, next_attempt_at, ordering_key,
          lease_owner is null or lease_until < ?1 or lease_owner in (select value from json_each(?8)) as is_free,
-         lease_owner is not null as was_leased
+         lease_owner is not null as was_leased, octet_length(coalesce(payload, payload_bytes)) as size
   from {outbox} indexed by {name:due}
   where delivered_at is null and dead_at is null
     and next_attempt_at <= ?1
@@ -20,7 +20,7 @@ with seen as materialized (
   limit ?10
 ), free as materialized (
   -- A head that was retried is due later than its followers, and yet its turn comes first.
-  select sequence, next_attempt_at, ordering_key, was_leased,
+  select sequence, next_attempt_at, ordering_key, was_leased, size,
          max(next_attempt_at) over (partition by ordering_key order by sequence) as turn
   from seen
   where ordering_key is not null and is_free
@@ -46,20 +46,20 @@ with seen as materialized (
           limit 1) as death
   from (select ordering_key, max(sequence) as last from free group by ordering_key) k
 ), ready as (
-  select sequence, next_attempt_at, next_attempt_at as turn, false as parked, was_leased
+  select sequence, next_attempt_at, next_attempt_at as turn, false as parked, was_leased, size
   from seen
   where ordering_key is null and is_free
   union all
   select free.sequence, free.next_attempt_at, free.turn, keys.death is not null and free.sequence > keys.death,
-         free.was_leased
+         free.was_leased, free.size
   from free
   join keys on keys.ordering_key = free.ordering_key
   where keys.barrier is null or free.sequence <= keys.barrier
 ), going as (
-  select sequence, next_attempt_at, parked, was_leased from ready order by turn, sequence limit ?9
+  select sequence, next_attempt_at, parked, was_leased, size from ready order by turn, sequence limit ?9
 )
 select looked.looked_at, last.next_attempt_at as last_at, last.sequence as last_sequence,
-       going.sequence, going.next_attempt_at, going.parked, going.was_leased
+       going.sequence, going.next_attempt_at, going.parked, going.was_leased, going.size
 from (select count(*) as looked_at from seen) looked
 left join (select * from seen order by next_attempt_at desc, sequence desc limit 1) last on true
 left join going on true

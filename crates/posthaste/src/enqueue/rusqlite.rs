@@ -53,7 +53,8 @@ impl Outbox {
     /// # let outbox = posthaste::Outbox::new("orders_outbox")?;
     /// # let message = posthaste::Message::json("shop.order.placed.v1", &42)?;
     /// let mut connection = rusqlite::Connection::open("shop.db")?;
-    /// let transaction = connection.transaction()?;
+    /// // Not a deferred one: it could read, and then fail to write as others have in between.
+    /// let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
     /// transaction.execute("insert into orders (id) values (?1)", [42])?;
     /// outbox.enqueue_sync(&transaction, &message)?;
     /// transaction.commit()?;

@@ -1,4 +1,5 @@
-//! Enqueue with sqlx on SQLite.
+//! Enqueue with sqlx on SQLite. Begin with `begin_with("begin immediate")`: a transaction that reads first may fail
+//! to write, as others have in between.
 
 use sqlx::sqlite::{Sqlite, SqliteRow};
 use sqlx::{AssertSqlSafe, Row as _, SqliteConnection};
@@ -6,12 +7,16 @@ use sqlx::{AssertSqlSafe, Row as _, SqliteConnection};
 use super::sqlite::{Answer, all_new, id, parameter, some_new};
 use super::{Database, EnqueueError, Receipt, Row, Rows, Statement, Transaction};
 
+/// What SQLite says to a second beginning.
+const WITHIN: &str = "within a transaction";
+
 impl Transaction for &mut sqlx::Transaction<'_, Sqlite> {
     fn database(&self) -> Database {
         Database::Sqlite
     }
 
     async fn run(self, statement: Statement<'_>) -> Result<Vec<Receipt>, EnqueueError> {
+        in_transaction(self).await?;
         match statement {
             Statement::One { sql, existing, row } => one(self, sql, existing, row).await,
             Statement::Many {
@@ -23,11 +28,26 @@ impl Transaction for &mut sqlx::Transaction<'_, Sqlite> {
     }
 
     async fn execute(self, sql: &str, texts: &[&str]) -> Result<u64, EnqueueError> {
+        in_transaction(self).await?;
         let query = sqlx::query(AssertSqlSafe(sql));
         let query = texts.iter().fold(query, |query, text| query.bind(*text));
         let done = query.execute(&mut **self).await;
         done.map(|done| done.rows_affected())
             .map_err(EnqueueError::database)
+    }
+}
+
+/// An error may have rolled it back already, which sqlx does not notice: then the statement would stand alone.
+/// Within a transaction, SQLite refuses to begin another.
+async fn in_transaction(connection: &mut SqliteConnection) -> Result<(), EnqueueError> {
+    match sqlx::query("begin").execute(&mut *connection).await {
+        Err(sqlx::Error::Database(error)) if error.message().contains(WITHIN) => Ok(()),
+        Err(error) => Err(EnqueueError::database(error)),
+        Ok(_) => {
+            let ended = sqlx::query("rollback").execute(connection).await;
+            ended.map_err(EnqueueError::database)?;
+            Err(EnqueueError::NotInTransaction)
+        }
     }
 }
 

@@ -277,6 +277,11 @@ mod tests {
             },
             Migration {
                 version: 3,
+                name: "audit",
+                sql: OUTBOX.migrations[2].sql,
+            },
+            Migration {
+                version: 4,
                 name: "more",
                 sql: "-- More.\ncreate table {outbox:more} (id integer);\n",
             },
@@ -298,8 +303,8 @@ mod tests {
             matches!(
                 older,
                 SchemaError::Older {
-                    found: 2,
-                    needed: 3,
+                    found: 3,
+                    needed: 4,
                     ..
                 }
             ),
@@ -309,7 +314,7 @@ mod tests {
             older.to_string().contains("posthaste::schema::apply"),
             "{older}"
         );
-        assert_eq!(LATER.apply(&mut client, &table).await.unwrap(), 3);
+        assert_eq!(LATER.apply(&mut client, &table).await.unwrap(), 4);
         LATER.check(&client, &table).await.unwrap();
         let newer = OUTBOX.check(&client, &table).await.unwrap_err();
         assert_eq!(newer.code(), "schema.newer");

@@ -21,6 +21,11 @@ pub(super) const OUTBOX: Structure = Structure {
             name: "operate",
             sql: include_str!("../../sql/sqlite/migrations/0002_operate.sql"),
         },
+        Migration {
+            version: 3,
+            name: "audit",
+            sql: include_str!("../../sql/sqlite/migrations/0003_audit.sql"),
+        },
     ],
 };
 
@@ -356,6 +361,11 @@ mod tests {
             },
             Migration {
                 version: 3,
+                name: "audit",
+                sql: OUTBOX.migrations[2].sql,
+            },
+            Migration {
+                version: 4,
                 name: "more",
                 sql: "create table {outbox:more} (id integer);\n",
             },
@@ -370,7 +380,7 @@ mod tests {
         apply(&mut file, &table).unwrap();
         let older = LATER.check_sqlite(&file, &table);
         assert_eq!(older.map_err(code), Err("schema.older"));
-        assert_eq!(LATER.apply_sqlite(&mut file, &table).map_err(code), Ok(3));
+        assert_eq!(LATER.apply_sqlite(&mut file, &table).map_err(code), Ok(4));
         assert_eq!(LATER.check_sqlite(&file, &table).map_err(code), Ok(()));
         assert_eq!(check(&file, &table).unwrap_err().code(), "schema.newer");
     }

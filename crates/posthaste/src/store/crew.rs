@@ -98,6 +98,9 @@ pub struct BlockedKey {
 /// No more events behind one head are counted.
 pub const WAITING_LOOK: u32 = 10_000;
 
+/// So many dead, and so many waiting events are looked at for keys that they block.
+pub const BLOCKED_LOOK: u32 = 5_000;
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -37,7 +37,7 @@ impl Cursors {
     /// Where a claim looks from.
     pub(super) fn from(&self, reach: Reach) -> Cursor {
         match reach {
-            Reach::Oldest => START,
+            Reach::Oldest | Reach::Aside => START,
             Reach::Onward => self.onward,
             Reach::Latest => self.latest,
         }
@@ -50,6 +50,7 @@ impl Cursors {
             Reach::Oldest => claim.ordering == Ordering::None || self.at_end || !more,
             Reach::Onward => true,
             Reach::Latest => false,
+            Reach::Aside => return,
         };
         if onward {
             self.at_end = !more;
@@ -65,5 +66,23 @@ impl Cursors {
         if onward {
             self.onward = ended;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_claim_aside_leaves_the_place_where_others_go_on() {
+        let mut cursors = Cursors::default();
+        let claim = |reach| Claim {
+            reach,
+            ..Claim::new(10)
+        };
+        cursors.ended(&claim(Reach::Oldest), Some(Cursor(500, 5)), true);
+        cursors.ended(&claim(Reach::Aside), Some(Cursor(100, 1)), true);
+        assert_eq!(cursors.from(Reach::Onward), Cursor(500, 5));
+        assert_eq!(cursors.from(Reach::Aside), START);
     }
 }

@@ -11,6 +11,9 @@ use crate::event::DeadReason;
 /// So many topics of a group are told.
 pub const GROUP_TOPICS: usize = 10;
 
+/// So many of the latest dead events are looked at for groups.
+pub const GROUP_LOOK: u32 = 100_000;
+
 /// Dead events with the same reason and the same kind of error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]

@@ -24,6 +24,8 @@ pub struct Health {
     pub analyzed_at: Option<SystemTime>,
     /// The oldest transaction, which keeps vacuum from removing what it may still see.
     pub oldest_transaction: Option<Holder>,
+    /// Whether the transactions of other users are known: if not, there may be an older one.
+    pub sees_transactions: bool,
     /// How many connections the server has.
     pub connections: Option<u64>,
     /// How many it allows.

@@ -42,7 +42,7 @@ use crate::topic::TopicRule;
 const SETTLE: &str = include_str!("../../sql/postgres/session_settle.sql");
 const CLAIM: &str = include_str!("../../sql/postgres/session_claim.sql");
 const OPERATE: &str = include_str!("../../sql/postgres/session_operate.sql");
-const PRESENCE: &str = "listen posthaste;";
+const PRESENCE: &str = include_str!("../../sql/postgres/session_presence.sql");
 
 /// An outbox in PostgreSQL, as a relay or an operator sees it. It has up to four connections.
 pub struct Postgres {
@@ -177,7 +177,7 @@ impl Postgres {
             woken,
             table: Arc::new(table),
         };
-        let session = store.ops.session().await?;
+        let session = store.ops.connect().await?;
         schema::check(session.client(), &store.table).await?;
         Ok(store)
     }

@@ -34,7 +34,7 @@ pub struct Job {
     pub rate: Option<u32>,
     /// Where it stands.
     pub state: JobState,
-    /// How many events matched when it began.
+    /// How many events matched when it began. 0 as well if there were too many to count them in time.
     pub total: u64,
     /// How many it has redelivered.
     pub redelivered: u64,

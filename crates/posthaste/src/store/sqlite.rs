@@ -76,6 +76,7 @@ struct Sql {
     ready: String,
     read: String,
     take: String,
+    rename: String,
     park: String,
     dead: String,
     letter: String,
@@ -124,14 +125,16 @@ struct Sql {
     leases: String,
     blocking: String,
     head: String,
+    newest: String,
     behind: String,
 }
 
 impl Sqlite {
     /// Opens the file at this address (`sqlite:shop.db`, `sqlite:///var/lib/shop.db` or just the
-    /// path), and makes sure that the outbox is set up.
+    /// path), and makes sure that the outbox is set up. A relative path is one in the folder that the
+    /// process runs in.
     pub async fn connect(address: &str, table: Table) -> Result<Self, StoreError> {
-        let path = path(address)?;
+        let path = Self::path(address)?;
         let name = table.in_sqlite().map_err(SchemaError::from)?;
         if !path.exists() {
             return Err(missing(&path, &table));
@@ -150,6 +153,7 @@ impl Sqlite {
             ready: render(include_str!("../../sql/sqlite/ready.sql")),
             read: render(include_str!("../../sql/sqlite/read.sql")),
             take: render(include_str!("../../sql/sqlite/take.sql")),
+            rename: render(include_str!("../../sql/sqlite/rename.sql")),
             park: render(include_str!("../../sql/sqlite/park.sql")),
             dead: render(include_str!("../../sql/sqlite/dead.sql")),
             letter: render(include_str!("../../sql/sqlite/letter.sql")),
@@ -198,6 +202,7 @@ impl Sqlite {
             leases: render(include_str!("../../sql/sqlite/leases.sql")),
             blocking: render(include_str!("../../sql/sqlite/blocking.sql")),
             head: render(include_str!("../../sql/sqlite/head.sql")),
+            newest: render(include_str!("../../sql/sqlite/newest.sql")),
             behind: render(include_str!("../../sql/sqlite/behind.sql")),
         };
         Ok(Self {
@@ -214,6 +219,29 @@ impl Sqlite {
             }),
             listens: AtomicBool::new(false),
         })
+    }
+
+    /// The file that an address is about. The parameter `?mode=rwc`, which other drivers need, is understood;
+    /// any other is refused, as it would be without effect.
+    pub fn path(address: &str) -> Result<PathBuf, StoreError> {
+        let refused = |why: &str| Err(StoreError::Settings(why.to_owned()));
+        let (path, parameters) = match address.strip_prefix("sqlite:") {
+            Some(rest) => {
+                let rest = rest.strip_prefix("//").unwrap_or(rest);
+                rest.split_once('?').unwrap_or((rest, "mode=rwc"))
+            }
+            // Just the path, which may hold any character.
+            None => (address, "mode=rwc"),
+        };
+        match path {
+            "" | ":memory:" => refused(
+                "an outbox in SQLite is a file that all processes share: write its address as sqlite:shop.db",
+            ),
+            _ if parameters != "mode=rwc" || path.starts_with("file:") => refused(
+                "the address of a SQLite file is its path, without parameters: write it as sqlite:shop.db",
+            ),
+            path => Ok(PathBuf::from(path)),
+        }
     }
 
     /// Does something on the thread that writes.
@@ -245,7 +273,7 @@ impl Drop for Sqlite {
 
 /// Makes the outbox in the file at this address, and the file if there is none.
 pub(crate) async fn apply(address: &str, table: &Table) -> Result<i32, StoreError> {
-    let (path, table) = (path(address)?, table.clone());
+    let (path, table) = (Sqlite::path(address)?, table.clone());
     let applied = tokio::task::spawn_blocking(move || {
         let mut connection = Connection::open(path).map_err(fault::classify)?;
         schema::sqlite::try_apply(&mut connection, &table).map_err(fault::of_schema)
@@ -258,19 +286,6 @@ pub(crate) async fn apply(address: &str, table: &Table) -> Result<i32, StoreErro
 /// Checks the outbox in the file at this address.
 pub(crate) async fn check(address: &str, table: &Table) -> Result<(), StoreError> {
     Sqlite::connect(address, table.clone()).await.map(drop)
-}
-
-/// The file that an address is about.
-fn path(address: &str) -> Result<PathBuf, StoreError> {
-    let path = address.strip_prefix("sqlite:").unwrap_or(address);
-    let path = path.strip_prefix("//").unwrap_or(path);
-    match path {
-        "" | ":memory:" => Err(StoreError::Settings(
-            "an outbox in SQLite is a file that all processes share: write its address as sqlite:shop.db"
-                .to_owned(),
-        )),
-        path => Ok(PathBuf::from(path)),
-    }
 }
 
 fn missing(path: &Path, table: &Table) -> StoreError {
@@ -301,11 +316,13 @@ impl Store for Sqlite {
         };
         let claim = claim.clone();
         self.write(move |outbox, link| {
+            // By key already for the look: nobody else may relay between it and the lease.
+            let present = outbox.be_present(link)?;
             let candidates = match candidates {
                 Some(candidates) => candidates,
                 None => outbox.look_for_events(link, &claim, outbox.start_of(&claim))?,
             };
-            outbox.lease_events(link, &claim, candidates)
+            outbox.lease_events(link, &claim, candidates, &present)
         })
         .await
     }

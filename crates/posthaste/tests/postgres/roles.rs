@@ -297,7 +297,7 @@ async fn a_reader_sees_how_things_stand_but_no_content() {
     assert_eq!(store.finished(Some(Mark::START), 10).await.unwrap(), []);
     assert_eq!(store.audit(None, 10).await.unwrap(), []);
     let refused = store.content(guarded.ids[0]).await.unwrap_err();
-    assert_eq!(refused.code(), "store.refused");
+    assert_eq!(refused.code(), "store.denied");
     let stats = store.stats().await.unwrap();
     assert_eq!((stats.pending, stats.enqueued), (2, Some(2)));
     let any = Filter::default();

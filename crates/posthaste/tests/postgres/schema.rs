@@ -53,7 +53,7 @@ async fn applying_again_changes_nothing() {
     let version = schema::apply(&mut fresh.client, &fresh.table)
         .await
         .unwrap();
-    assert_eq!(version, 2);
+    assert_eq!(version, 3);
     schema::check(&fresh.client, &fresh.table).await.unwrap();
     assert_eq!(structure(&fresh.client, fresh.table.schema()).await, before);
 }
@@ -84,7 +84,7 @@ async fn eight_processes_may_apply_at_once() {
     for task in tasks {
         versions.push(task.await.unwrap().unwrap());
     }
-    assert_eq!(versions, [2, 2, 1, 2, 2, 2, 1, 2]);
+    assert_eq!(versions, [3, 3, 1, 3, 3, 3, 1, 3]);
     let client = connect(&url).await;
     for name in ["orders", "billing"] {
         schema::check(&client, &table(&format!("{schema}.{name}")))
@@ -127,7 +127,7 @@ async fn the_printed_sql_makes_the_same_structure() {
     schema::check(&client, &outbox).await.unwrap();
     schema::check_inbox(&client, &inbox).await.unwrap();
     // And apply finds that there is nothing left to do.
-    assert_eq!(schema::apply(&mut client, &outbox).await.unwrap(), 2);
+    assert_eq!(schema::apply(&mut client, &outbox).await.unwrap(), 3);
 }
 
 #[tokio::test]
@@ -154,7 +154,7 @@ async fn what_is_missing_is_told_with_its_remedy() {
 async fn a_newer_schema_is_refused() {
     let mut fresh = Fresh::new().await;
     let insert = format!(
-        "insert into {}.posthaste_migrations (object, version, name, checksum) values ('{}', 3, 'next', 'x')",
+        "insert into {}.posthaste_migrations (object, version, name, checksum) values ('{}', 4, 'next', 'x')",
         fresh.table.schema(),
         fresh.table
     );
@@ -179,8 +179,8 @@ async fn a_newer_schema_is_refused() {
             matches!(
                 error,
                 SchemaError::Newer {
-                    found: 3,
-                    known: 2,
+                    found: 4,
+                    known: 3,
                     ..
                 }
             ),
@@ -227,6 +227,7 @@ async fn damage_is_told_and_its_remedy_mends_it() {
         "drop index outbox_delivered",
         "drop index outbox_dead",
         "drop index outbox_audit_event",
+        "drop index outbox_audit_at",
         "drop function outbox_existing",
         "drop function outbox_enqueue",
         "drop function outbox_notify",

@@ -1,7 +1,7 @@
 //! Enqueue and inbox, with every driver for SQLite.
 
 use posthaste::store::{Claim, Filter, Store};
-use posthaste::{Inbox, Message, Once, Outbox, Table, TraceContext, schema};
+use posthaste::{Inbox, Message, Once, Outbox, StoreError, Table, TopicRule, TraceContext, schema};
 use posthaste_testkit::file::FreshFile;
 use uuid::Uuid;
 
@@ -223,16 +223,85 @@ fn without_a_runtime_the_same_is_to_be_had() {
     transaction.commit().unwrap();
 }
 
+/// An order that is there already, written so that SQLite rolls the transaction back by itself.
+const TWICE: &str = "insert or rollback into orders values (1)";
+
+fn with_an_order() -> FreshFile {
+    let file = FreshFile::new();
+    let orders = "create table orders (id integer primary key); insert into orders values (1)";
+    file.open().execute_batch(orders).unwrap();
+    file
+}
+
+fn events(file: &FreshFile) -> i64 {
+    let count = file.sql("select count(*) from {outbox}");
+    let counted = file.open().query_row(&count, [], |row| row.get(0));
+    counted.unwrap()
+}
+
 // What SQLite has rolled back by itself must not go on statement by statement.
 #[test]
 fn a_transaction_that_sqlite_ended_is_noticed() {
-    let file = FreshFile::new();
+    let file = with_an_order();
     let mut connection = file.open();
     let transaction = connection.transaction().unwrap();
-    transaction.execute_batch("rollback").unwrap();
-    let refused = file
-        .outbox
-        .enqueue_sync(&transaction, &message())
-        .unwrap_err();
+    transaction.execute_batch(TWICE).unwrap_err();
+    let refused = file.outbox.enqueue_sync(&transaction, &message());
+    let refused = refused.unwrap_err();
     assert_eq!(refused.code(), "outbox.not_in_transaction");
+    assert_eq!(events(&file), 0);
+}
+
+#[cfg(feature = "sqlx-sqlite")]
+#[tokio::test]
+async fn a_transaction_that_sqlite_ended_is_noticed_with_sqlx() {
+    use sqlx::Connection;
+
+    let file = with_an_order();
+    let connected = sqlx::SqliteConnection::connect(&file.address()).await;
+    let mut connection = connected.unwrap();
+    let mut transaction = connection.begin().await.unwrap();
+    let twice = sqlx::query(TWICE).execute(&mut *transaction).await;
+    twice.unwrap_err();
+    for _ in 0..2 {
+        let refused = file.outbox.enqueue(&mut transaction, &message()).await;
+        assert_eq!(refused.unwrap_err().code(), "outbox.not_in_transaction");
+    }
+    drop(transaction);
+    assert_eq!(events(&file), 0);
+    // Asked, a transaction stays open and goes on.
+    let connected = sqlx::SqliteConnection::connect(&file.address()).await;
+    let mut connection = connected.unwrap();
+    let mut transaction = connection.begin().await.unwrap();
+    for _ in 0..2 {
+        let enqueued = file.outbox.enqueue(&mut transaction, &message()).await;
+        enqueued.unwrap();
+    }
+    transaction.rollback().await.unwrap();
+    assert_eq!(events(&file), 0);
+}
+
+// A statement that stops midway leaves what it wrote until then, unless all is rolled back.
+#[tokio::test]
+async fn what_a_store_could_not_enqueue_is_not_there() {
+    for how in ["fail", "rollback"] {
+        let file = FreshFile::new();
+        let trigger = format!(
+            "create trigger odd before insert on {{outbox}} when new.topic like '%odd%' \
+             begin select raise({how}, 'too odd'); end"
+        );
+        file.open().execute_batch(&file.sql(&trigger)).unwrap();
+        let store = file.store().await;
+        let odd = Message::json("shop.odd.placed.v1", &1).unwrap();
+        let batch = [message(), odd, message()];
+        let error = store.enqueue(&batch, TopicRule::Strict).await.unwrap_err();
+        let source = std::error::Error::source(&error).unwrap();
+        let source = source.downcast_ref::<StoreError>().unwrap();
+        assert_eq!(source.code(), "store.refused");
+        let why = std::error::Error::source(source).unwrap().to_string();
+        assert!(why.contains("too odd"), "{why}");
+        assert_eq!(events(&file), 0, "{how}");
+        let enqueued = store.enqueue(&batch[..1], TopicRule::Strict).await;
+        assert_eq!(enqueued.unwrap().len(), 1);
+    }
 }

@@ -1,7 +1,8 @@
 //! Rows that somebody wrote by hand: each is refused, delivered or set aside, and none costs
 //! its neighbours.
 
-use posthaste::store::{Claim, Filter, OnFailure, Ordering, Settlement, Store, Verdict};
+use posthaste::store::sqlite::Sqlite;
+use posthaste::store::{Claim, Filter, OnFailure, Order, Ordering, Settlement, Store, Verdict};
 use posthaste::{DeadReason, Event, Lease, Message, Status, header};
 use posthaste_testkit::file::FreshFile;
 
@@ -9,10 +10,14 @@ fn orderings() -> [Ordering; 2] {
     [Ordering::None, Ordering::Key(OnFailure::Block)]
 }
 
+fn message() -> Message {
+    Message::json("shop.order.placed.v1", &1).unwrap()
+}
+
 /// An outbox with ten good events around the odd rows.
 fn among_good_events(odd: &[&str]) -> FreshFile {
     let file = FreshFile::new();
-    let good = vec![Message::json("shop.order.placed.v1", &1).unwrap(); 5];
+    let good = vec![message(); 5];
     file.enqueue(&good);
     for columns in odd {
         let insert = file.sql(&format!("insert into {{outbox}} {columns}"));
@@ -155,7 +160,7 @@ async fn rows_that_are_no_events_are_set_aside() {
 #[tokio::test]
 async fn what_follows_a_malformed_event_in_its_key_is_held_back() {
     let file = FreshFile::new();
-    let keyed = Message::json("shop.order.placed.v1", &1).unwrap();
+    let keyed = message();
     file.enqueue(&[keyed.clone().ordering_key("a")]);
     let odd =
         "insert into {outbox} (topic, payload, headers, ordering_key) values ('t', '1', '[]', 'a')";
@@ -174,6 +179,119 @@ async fn what_follows_a_malformed_event_in_its_key_is_held_back() {
         ),
         (2, 1, 1)
     );
+}
+
+/// What is delivered, or set aside with a letter, until nothing is left.
+async fn is_settled(store: &Sqlite, claim: &Claim) -> (usize, usize) {
+    let (mut delivered, mut dead) = (0, 0);
+    loop {
+        let claimed = store.claim(claim).await.unwrap();
+        if claimed.leases() == 0 {
+            return (delivered, dead);
+        }
+        let settlements: Vec<Settlement> = claimed
+            .events
+            .iter()
+            .map(|event| (event.lease, Verdict::Delivered { keep: true }))
+            .chain(claimed.malformed.into_iter().map(|(lease, error)| {
+                let verdict = Verdict::Dead {
+                    reason: DeadReason::Malformed,
+                    error,
+                    letter: Some("shop.dead-letters.v1".to_owned()),
+                };
+                (lease, verdict)
+            }))
+            .map(|(lease, verdict)| Settlement {
+                lease,
+                tried: None,
+                verdict,
+            })
+            .collect();
+        let lost = store.settle(&settlements).await.unwrap().lost;
+        assert!(lost.is_empty(), "{lost:?}");
+        let verdicts = settlements.iter().map(|settlement| &settlement.verdict);
+        let died = verdicts.filter(|verdict| matches!(verdict, Verdict::Dead { .. }));
+        let died = died.count();
+        delivered += settlements.len() - died;
+        dead += died;
+    }
+}
+
+// F6: SQLite does not check what it reads, and a producer may have told it not to check what it writes.
+#[tokio::test]
+async fn rows_that_the_table_would_refuse_cost_no_others() {
+    let broken = [
+        "(id, topic, payload) values ('x', 't', '1')",
+        "(id, topic, payload) values ('0197F3A0-5F6E-7C5C-B0A5-3D4C2F1E0D9B', 't', '1')",
+        "(id, topic, payload) values (cast(x'ff' as text), 't', '1')",
+        "(tenant_id, topic, payload) values ('x', 't', '1')",
+        "(tenant_id, topic, payload) values ('0197F3A0-5F6E-7C5C-B0A5-3D4C2F1E0D9B', 't', '1')",
+        "(headers, topic, payload) values ('nonsense', 't', '1')",
+        "(tenant_id, topic, payload) values ('x', 't', 'nonsense')",
+        "(tenant_id, topic) values ('x', 't')",
+    ];
+    let odd = [
+        "(status, topic, payload) values ('done', 't', '1')",
+        "(attempts, topic, payload) values (-7, 't', '1')",
+        "(lease_epoch, topic, payload) values (-7, 't', '1')",
+        "(lease_owner, lease_until, topic, payload) values ('x', 1, 't', '1')",
+        "(lease_owner, lease_until, topic, payload) values (cast(x'ff' as text), 1, 't', '1')",
+        "(status, topic, payload) values ('processing', 't', '1')",
+    ];
+    for ordering in orderings() {
+        let unchecked: Vec<String> = broken
+            .iter()
+            .chain(&odd)
+            .map(|columns| columns.to_string())
+            .collect();
+        let file = FreshFile::new();
+        file.enqueue(&vec![message(); 5]);
+        let connection = file.open();
+        connection
+            .execute_batch("pragma ignore_check_constraints = on")
+            .unwrap();
+        for columns in &unchecked {
+            let insert = file.sql(&format!("insert into {{outbox}} {columns}"));
+            connection.execute_batch(&insert).unwrap();
+        }
+        let dead = "insert into {outbox} (status, dead_at, attempts, topic, payload, ordering_key) \
+                    values ('odd', 1, 4294967296, 't', '1', 'k')";
+        connection.execute_batch(&file.sql(dead)).unwrap();
+        file.enqueue(&vec![message(); 5]);
+        let store = file.store().await;
+        store.take_over().await.unwrap();
+        let look = async |store: &Sqlite| {
+            let all = Filter::default();
+            let listed = store.list(&all, 100).await.unwrap().len();
+            let page = store.browse(&all, Order::NewestFirst, None, 100).await;
+            assert_eq!(page.unwrap().records.len(), listed);
+            store.stats().await.unwrap();
+            store.groups(&all, 10).await.unwrap();
+            store.relays().await.unwrap();
+            store.blocked(10).await.unwrap();
+            listed
+        };
+        assert_eq!(look(&store).await, 11 + unchecked.len());
+        let claim = Claim {
+            ordering,
+            ..Claim::new(100)
+        };
+        // Each broken one has a letter, which can be read.
+        let settled = is_settled(&store, &claim).await;
+        assert_eq!(
+            settled,
+            (10 + odd.len() + broken.len(), broken.len()),
+            "{ordering:?}"
+        );
+        assert_eq!(look(&store).await, 11 + unchecked.len() + broken.len());
+        let dead = Filter {
+            reason: Some(DeadReason::Malformed),
+            ..Filter::default()
+        };
+        for record in store.list(&dead, 100).await.unwrap() {
+            assert!(store.show(record.id).await.unwrap().is_some(), "{record:?}");
+        }
+    }
 }
 
 #[test]

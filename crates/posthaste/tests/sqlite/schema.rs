@@ -26,7 +26,7 @@ fn applying_again_changes_nothing() {
     assert!(before.len() > 10, "{before:#?}");
     assert_eq!(
         schema::sqlite::apply(&mut file.open(), &file.table).unwrap(),
-        2
+        3
     );
     schema::sqlite::check(&file.open(), &file.table).unwrap();
     assert_eq!(structure(&file.open()), before);
@@ -96,7 +96,7 @@ async fn an_address_says_where_to_apply_and_to_check() {
     let store = connect(&address, orders.clone()).await.map(drop);
     assert_eq!(store.unwrap_err().code(), "schema.missing");
     assert!(!file.dir.join("other.db").exists(), "to look makes no file");
-    assert_eq!(schema::apply_at(&address, &orders).await.unwrap(), 2);
+    assert_eq!(schema::apply_at(&address, &orders).await.unwrap(), 3);
     schema::check_at(&address, &orders).await.unwrap();
     assert_eq!(
         schema::sql_at(&address, &orders).unwrap(),
@@ -127,7 +127,7 @@ async fn an_address_says_where_to_apply_and_to_check() {
 async fn a_newer_or_edited_schema_is_refused() {
     for (change, code) in [
         (
-            "insert into posthaste_migrations (object, version, name, checksum) values ('shop.outbox', 3, 'next', 'x')",
+            "insert into posthaste_migrations (object, version, name, checksum) values ('shop.outbox', 4, 'next', 'x')",
             "schema.newer",
         ),
         (
@@ -162,6 +162,7 @@ fn damage_is_told_and_its_remedy_mends_it() {
         "drop index \"shop.outbox_delivered\"",
         "drop index \"shop.outbox_dead\"",
         "drop index \"shop.outbox_audit_event\"",
+        "drop index \"shop.outbox_audit_at\"",
         "drop table \"shop.outbox_archive\"",
         "drop table \"shop.outbox_attempts\"",
         "drop table \"shop.outbox_pauses\"",

@@ -35,6 +35,19 @@ async fn a_relay_is_woken_when_somebody_else_commits() {
     tokio::join!(is_woken(&one), is_woken(&other));
 }
 
+// The longer nothing happens, the more rarely it looks; but it does.
+#[tokio::test]
+async fn a_relay_that_was_idle_for_long_is_woken_too() {
+    let file = FreshFile::new();
+    let store = file.store().await;
+    store.claim(&Claim::new(1)).await.unwrap();
+    settle_down(&store).await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    file.enqueue(&[message()]);
+    let long = Duration::from_secs(3);
+    tokio::time::timeout(long, store.woken()).await.unwrap();
+}
+
 #[tokio::test]
 async fn what_a_relay_does_itself_wakes_nobody() {
     let file = FreshFile::new();
@@ -136,6 +149,23 @@ async fn the_right_to_relay_ends_with_the_last_relay_of_the_process() {
     }
     one.take_over().await.unwrap();
     assert!(!is_free());
+}
+
+#[tokio::test]
+async fn an_address_with_a_parameter_is_the_same_file_or_refused() {
+    let file = FreshFile::new();
+    file.enqueue(&[message()]);
+    let at = async |parameters: &str| {
+        let address = format!("{}{parameters}", file.address());
+        Sqlite::connect(&address, file.table.clone()).await
+    };
+    let store = at("?mode=rwc").await.unwrap();
+    assert_eq!(store.stats().await.unwrap().pending, 1);
+    for parameters in ["?mode=ro", "?cache=shared", "?mode=rwc&cache=shared"] {
+        let error = at(parameters).await.err().unwrap();
+        assert_eq!(error.code(), "store.settings", "{error}");
+        assert!(error.to_string().contains("sqlite:shop.db"), "{error}");
+    }
 }
 
 // A writer that takes its time is waited for.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
-use mini_chat::{Charge, TOPIC};
+use mini_chat::Charge;
 use posthaste::store::{Claim, Settlement, Verdict};
 use posthaste::{DeadReason, Event, Status};
 use posthaste_relay::sink::{self, Outcome, Sink};
@@ -178,7 +178,8 @@ async fn an_event_whose_attempts_are_used_up_is_not_claimed_again_but_found_dead
     };
     let claimed = scene.store.claim(&claim).await.unwrap();
     assert!(claimed.events.is_empty());
-    assert_eq!(claimed.died, [(TOPIC.to_owned(), DeadReason::Exhausted)]);
+    let died: Vec<_> = claimed.died.iter().map(|it| (it.id, it.reason)).collect();
+    assert_eq!(died, [(turn.event, DeadReason::Exhausted)]);
     assert_eq!(scene.event(turn.event).await.status, Status::Dead);
 }
 

@@ -5,20 +5,21 @@ use std::collections::BTreeMap;
 use axum::response::Response;
 use http::StatusCode;
 use posthaste::Status;
-use posthaste::store::{Filter, Order, Redelivery};
+use posthaste::store::{Filter, Redelivery};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::super::desk::{Served, ask};
+use super::super::desk::{Served, act};
 use super::super::fault::{Answer, Fault, json};
 use super::events::event;
 use super::jobs::JobJson;
 use super::{At, By, Said, select};
+use crate::sweep::Plan;
 
 /// As many can be named one by one.
 const NAMED: usize = 1000;
-const SAMPLE: u32 = 10;
+const SAMPLE: usize = 10;
 
 /// Which events to redeliver: named one by one, or by a filter.
 #[derive(Deserialize)]
@@ -58,6 +59,8 @@ pub(in super::super) struct DiscardSaid {
 #[derive(Serialize)]
 pub(in super::super) struct Preview {
     found: u64,
+    /// Whether there may be more: they could not be counted in time.
+    at_least: bool,
     sample: Vec<Value>,
     /// Where the events of the sample would go.
     destinations: BTreeMap<String, u64>,
@@ -119,26 +122,22 @@ pub(in super::super) async fn preview(
     let named = which.ids.len() as u64;
     let filter = which.filter()?;
     let store = served.store()?;
-    let mut found = ask(store.count(&filter)).await?;
-    if let Some(left_out) = filter.left_out() {
-        found = found.saturating_sub(ask(store.count(&left_out)).await?);
-    }
-    let mut page = ask(store.browse(&filter, Order::OldestFirst, None, SAMPLE)).await?;
-    page.records.retain(|record| filter.redelivers(record));
+    let plan = Plan::of(&*store, filter, SAMPLE).await?;
     let mut destinations = BTreeMap::new();
-    for record in &page.records {
+    for record in &plan.sample {
         let destination = served.destination_of(record).unwrap_or("nowhere");
         *destinations.entry(destination.to_owned()).or_insert(0) += 1;
     }
     Ok(Answer(Preview {
-        found,
-        sample: page
-            .records
+        found: plan.found,
+        at_least: plan.at_least,
+        sample: plan
+            .sample
             .iter()
             .map(|it| event(&served.table, it))
             .collect(),
         destinations,
-        not_eligible: named.saturating_sub(found),
+        not_eligible: named.saturating_sub(plan.found),
     }))
 }
 
@@ -148,7 +147,7 @@ pub(in super::super) async fn redeliver(
     by: By,
     Said(said): Said<RedeliverSaid>,
 ) -> Result<Response, Fault> {
-    let act = by.act(&said.why)?;
+    let deed = by.act(&said.why)?;
     let which = Which {
         ids: said.ids,
         filter: said.filter,
@@ -160,7 +159,7 @@ pub(in super::super) async fn redeliver(
     let store = served.store()?;
     if !which.ids.is_empty() {
         let ids = which.filter()?.ids;
-        let ids = ask(store.redeliver(&ids, &act)).await?;
+        let ids = act(store.redeliver(&ids, &deed)).await?;
         note_redelivered(&served, ids.len());
         return Ok(json(StatusCode::OK, &Done { ids }));
     }
@@ -168,7 +167,7 @@ pub(in super::super) async fn redeliver(
         filter: which.filter()?,
         rate: said.rate,
     };
-    let job = ask(store.start_job(&redelivery, &act)).await?;
+    let job = act(store.start_job(&redelivery, &deed)).await?;
     Ok(json(StatusCode::ACCEPTED, &JobJson::of(job)))
 }
 
@@ -182,9 +181,9 @@ pub(in super::super) async fn discard(
     by: By,
     Said(said): Said<DiscardSaid>,
 ) -> Result<Response, Fault> {
-    let act = by.act(&said.why)?;
+    let deed = by.act(&said.why)?;
     let ids = few(said.ids)?;
     let store = served.store()?;
-    let ids = ask(store.discard(&ids, &act)).await?;
+    let ids = act(store.discard(&ids, &deed)).await?;
     Ok(json(StatusCode::OK, &Done { ids }))
 }

@@ -4,7 +4,7 @@ use posthaste::store::{Pause, Target};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::super::desk::{Served, ask};
+use super::super::desk::{Served, act, ask};
 use super::super::fault::{Answer, Fault};
 use super::{At, By, Said};
 use crate::time;
@@ -67,8 +67,8 @@ pub(in super::super) async fn pause(
     by: By,
     Said(said): Said<TargetSaid>,
 ) -> Result<Answer<Value>, Fault> {
-    let (target, act) = (said.target(&served)?, by.act(&said.why)?);
-    let changed = ask(served.store()?.pause(&target, &act)).await?;
+    let (target, deed) = (said.target(&served)?, by.act(&said.why)?);
+    let changed = act(served.store()?.pause(&target, &deed)).await?;
     Ok(Answer(json!({ "changed": changed })))
 }
 
@@ -77,7 +77,7 @@ pub(in super::super) async fn resume(
     by: By,
     Said(said): Said<TargetSaid>,
 ) -> Result<Answer<Value>, Fault> {
-    let (target, act) = (said.target(&served)?, by.act(&said.why)?);
-    let changed = ask(served.store()?.resume(&target, &act)).await?;
+    let (target, deed) = (said.target(&served)?, by.act(&said.why)?);
+    let changed = act(served.store()?.resume(&target, &deed)).await?;
     Ok(Answer(json!({ "changed": changed })))
 }

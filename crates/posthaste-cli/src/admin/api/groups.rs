@@ -1,12 +1,16 @@
 //! What is wrong, by its kind: dead events with the same error, and ordering keys that wait.
 
-use posthaste::store::{BlockedKey, Group};
+use std::sync::Arc;
+
+use axum::extract::State;
+use posthaste::store::{BLOCKED_LOOK, BlockedKey, GROUP_LOOK, Group};
 use serde::Serialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::super::desk::ask;
+use super::super::desk::{Desk, ask};
 use super::super::fault::{Answer, Fault};
+use super::super::live::OutboxNow;
 use super::{At, Params, select};
 use crate::time;
 
@@ -39,6 +43,7 @@ impl GroupJson {
 }
 
 pub(in super::super) async fn dead(
+    State(desk): State<Arc<Desk>>,
     At(served): At,
     mut params: Params,
 ) -> Result<Answer<Value>, Fault> {
@@ -46,7 +51,9 @@ pub(in super::super) async fn dead(
     let filter = select::filter(params.rest())?;
     let groups = ask(served.store()?.groups(&filter, limit)).await?;
     let groups: Vec<GroupJson> = groups.into_iter().map(GroupJson::of).collect();
-    Ok(Answer(json!({ "groups": groups })))
+    let more = |now: &OutboxNow| now.dead > u64::from(GROUP_LOOK);
+    let at_least = desk.live.outbox(&served.name).as_ref().is_some_and(more);
+    Ok(Answer(json!({ "groups": groups, "at_least": at_least })))
 }
 
 /// A key whose first event keeps others waiting.
@@ -82,11 +89,14 @@ impl BlockedJson {
 }
 
 pub(in super::super) async fn blocked(
+    State(desk): State<Arc<Desk>>,
     At(served): At,
     mut params: Params,
 ) -> Result<Answer<Value>, Fault> {
     let limit = params.number("limit", 100, 1..=500)?;
     let keys = ask(served.store()?.blocked(limit)).await?;
     let keys: Vec<BlockedJson> = keys.into_iter().map(BlockedJson::of).collect();
-    Ok(Answer(json!({ "keys": keys })))
+    let more = |now: &OutboxNow| now.dead.max(now.pending) > u64::from(BLOCKED_LOOK);
+    let at_least = desk.live.outbox(&served.name).as_ref().is_some_and(more);
+    Ok(Answer(json!({ "keys": keys, "at_least": at_least })))
 }

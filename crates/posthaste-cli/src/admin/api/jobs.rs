@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::super::desk::ask;
+use super::super::desk::{act, ask};
 use super::super::fault::{Answer, Fault};
 use super::{At, By, Id, Params, Said};
 use crate::config::measure::show_duration;
@@ -118,13 +118,13 @@ pub(in super::super) async fn set(
     by: By,
     Said(said): Said<JobSaid>,
 ) -> Result<Answer<Value>, Fault> {
-    let act = by.act(&said.why)?;
+    let deed = by.act(&said.why)?;
     let state = match said.state {
         Wanted::Running => JobState::Running,
         Wanted::Paused => JobState::Paused,
         Wanted::Cancelled => JobState::Cancelled,
     };
-    let job = ask(served.store()?.set_job(id, state, &act)).await?;
+    let job = act(served.store()?.set_job(id, state, &deed)).await?;
     let job = job.ok_or_else(gone)?;
     match job.state == state {
         true => Ok(Answer(json!(JobJson::of(job)))),

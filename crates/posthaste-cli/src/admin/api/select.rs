@@ -13,6 +13,19 @@ use crate::config::measure::parse_duration;
 /// Makes a filter. Every word is known, or refused.
 pub(super) fn filter(words: BTreeMap<String, String>) -> Result<Filter, Fault> {
     let mut filter = Filter::default();
+    if let Some(text) = words.get("q") {
+        search(&mut filter, text);
+    }
+    // A search is for the one or for the other, and what was given besides would be lost.
+    for (name, searched) in [
+        ("topic", filter.topic.is_some()),
+        ("id", !filter.ids.is_empty()),
+    ] {
+        if searched && words.contains_key(name) {
+            let message = format!("q is about the {name} here, and so is {name}: give one of them");
+            return Err(Fault::new("admin.query", message));
+        }
+    }
     for (name, value) in words {
         match name.as_str() {
             "status" => filter.status = listed(&name, &value, Status::parse)?,
@@ -31,7 +44,7 @@ pub(super) fn filter(words: BTreeMap<String, String>) -> Result<Filter, Fault> {
             }
             "older_than" => filter.older_than = Some(one(&name, &value, parse_duration)?),
             "newer_than" => filter.newer_than = Some(one(&name, &value, parse_duration)?),
-            "q" => search(&mut filter, &value),
+            "q" => {}
             _ => {
                 let message = format!("a filter has no {name:?}");
                 return Err(Fault::new("admin.query", message));
@@ -137,6 +150,16 @@ mod tests {
         let by_topic = filter(words("q=order")).unwrap().topic.unwrap();
         assert!(by_topic.matches("shop.order.placed.v1"));
         assert!(filter(words("q=")).unwrap().is_everything());
+        // Neither of the two is dropped.
+        for both in [
+            "q=paid topic=shop.*".to_owned(),
+            format!("q={id} id={}", Uuid::from_u128(8)),
+        ] {
+            assert!(filter(words(&both)).is_err(), "{both}");
+        }
+        let other = filter(words(&format!("q={id} topic=shop.*"))).unwrap();
+        assert_eq!(other.ids, [id]);
+        assert_eq!(other.topic.unwrap().as_str(), "shop.*");
     }
 
     #[test]

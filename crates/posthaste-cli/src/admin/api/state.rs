@@ -60,9 +60,8 @@ pub(in super::super) async fn destinations(
     At(served): At,
 ) -> Result<Answer<Value>, Fault> {
     let pauses = ask(served.store()?.pauses()).await?;
-    let now = desk.live.outboxes();
-    let now = now.iter().find(|it| it.name == served.name);
-    let known = now.map_or(&[][..], |now| &now.destinations);
+    let now = desk.live.outbox(&served.name);
+    let known = now.as_ref().map_or(&[][..], |now| &now.destinations);
     let told = known.iter().map(|destination| {
         let mut told = json!(destination);
         let is_it = |name: &str| name == destination.name;
@@ -96,6 +95,8 @@ struct DatabaseJson {
     connection_limit: Option<u64>,
     pages: Option<u64>,
     free_pages: Option<u64>,
+    /// For how long the oldest due event has been due.
+    oldest_pending_seconds: Option<f64>,
     findings: Vec<FindingJson>,
 }
 
@@ -115,7 +116,10 @@ struct FindingJson {
     remedy: String,
 }
 
-pub(in super::super) async fn database(At(served): At) -> Result<Answer<Value>, Fault> {
+pub(in super::super) async fn database(
+    State(desk): State<Arc<Desk>>,
+    At(served): At,
+) -> Result<Answer<Value>, Fault> {
     let store = served.store()?;
     let health: Health = ask(store.health()).await?;
     let findings = ask(store.examine()).await?.into_iter();
@@ -150,6 +154,7 @@ pub(in super::super) async fn database(At(served): At) -> Result<Answer<Value>, 
         connection_limit: health.connection_limit,
         pages: health.pages,
         free_pages: health.free_pages,
+        oldest_pending_seconds: desk.live.outbox(&served.name).map(|now| now.lag_seconds),
         findings: findings.collect(),
     })))
 }

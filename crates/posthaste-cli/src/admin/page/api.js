@@ -42,6 +42,6 @@ export const of = (outbox) => (parts, ...values) =>
   `/api/v1/outboxes/${encodeURIComponent(outbox)}/` + String.raw({ raw: parts }, ...values.map(encodeURIComponent));
 
 export const query = (words) => {
-  const given = Object.entries(words).filter(([, value]) => value !== "" && value != null);
+  const given = Object.entries(words).filter(([name, value]) => value != null && (value !== "" || name === "fingerprint"));
   return given.length ? `?${new URLSearchParams(given)}` : "";
 };

@@ -48,7 +48,9 @@ function decode(text) {
 }
 
 export const link = (outbox, name, id, words = {}) => {
-  const given = new URLSearchParams(Object.entries(words).filter(([, value]) => value !== "" && value != null)).toString();
+  // Some errors have no kind of their own: that, too, is something to filter by.
+  const told = ([name, value]) => value != null && (value !== "" || name === "fingerprint");
+  const given = new URLSearchParams(Object.entries(words).filter(told)).toString();
   const path = [outbox, name, id].filter((part) => part != null).map(encodeURIComponent).join("/");
   return `#/${path}${given && `?${given}`}`;
 };

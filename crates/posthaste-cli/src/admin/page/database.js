@@ -28,6 +28,7 @@ function health(it) {
     ["Free pages", it.free_pages != null && `${count(it.free_pages)} of ${count(it.pages)}${share(it.free_pages, it.pages)}`],
     ["Vacuumed", it.vacuumed_at && when(it.vacuumed_at)],
     ["Analyzed", it.analyzed_at && when(it.analyzed_at)],
+    ["Oldest due event", it.oldest_pending_seconds != null && (it.oldest_pending_seconds ? `due for ${duration(it.oldest_pending_seconds)}` : "none is due")],
     ["Connections", it.connections != null && `${count(it.connections)} of ${count(it.connection_limit)}`],
     ["Oldest transaction", holder && `${duration(holder.age_seconds)}, ${holder.state}, pid ${holder.pid}${holder.application ? `, ${holder.application}` : ""}`],
   ].map(([name, value]) => [name, value === false ? null : value]));

@@ -15,8 +15,9 @@ export function show(view) {
   const button = view.may && h("button.main", { onclick: go, disabled: true }, "Preview redelivery…");
   const groups = h("div.stack");
   const nothing = h("div");
+  const note = h("p.dim", { hidden: true }, "Counted among the latest 100,000 dead events: there are more. A redelivery takes all that match.");
   const bar = h("div.row.spread.choose", { hidden: true }, h("label.row", {}, view.may && all, told), button);
-  replace(view.root, h("h1", {}, "Dead letters"), form, bar, groups, nothing, jobs(view));
+  replace(view.root, h("h1", {}, "Dead letters"), form, bar, note, groups, nothing, jobs(view));
   let words = view.query;
   let known = [];
 
@@ -45,6 +46,7 @@ export function show(view) {
     if (known.length) replace(nothing);
     else if (!nothing.childElementCount) replace(nothing, Object.keys(words).length ? empty("Nothing matches", "No dead event fits these filters.") : empty("Nothing is dead", "What cannot be delivered comes here, by the kind of its error."));
     bar.hidden = !known.length;
+    note.hidden = !found.at_least;
     sum();
   }
 

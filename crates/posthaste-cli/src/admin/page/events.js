@@ -2,6 +2,7 @@
 
 import { query } from "./api.js";
 import { empty, h, icon, list, mono, pill, replace, table, when } from "./dom.js";
+import { count } from "./format.js";
 import { redeliver } from "./redeliver.js";
 
 const STATUSES = ["pending", "processing", "delivered", "dead"];
@@ -34,10 +35,11 @@ export function show(view) {
     h("input", { type: "submit", hidden: true }));
   const rows = h("tbody");
   const nothing = h("div");
+  const looking = h("div.notice.looking", { hidden: true, role: "status" });
   const pages = h("p.pages");
   const again = view.may && h("button", { onclick: () => redeliver(view, filter()) }, "Redeliver these…");
   replace(view.root, h("div.row.spread", {}, h("h1", {}, "Events"), again), form,
-    h("div.events", {}, table(["Status", "Topic", "Aggregate", "Attempts", "Last error", "Enqueued"], rows)), nothing, pages);
+    h("div.events", {}, table(["Status", "Topic", "Aggregate", "Attempts", "Last error", "Enqueued"], rows)), looking, nothing, pages);
 
   let typing = 0;
   search.addEventListener("input", () => {
@@ -70,21 +72,48 @@ export function show(view) {
     for (const it of statuses) it.firstChild.checked = chosen.includes(it.firstChild.value);
     for (const it of FIELDS) if (document.activeElement !== inputs[it.name]) inputs[it.name].value = words[it.name] ?? "";
     if (FIELDS.some((it) => words[it.name])) more.open = true;
-    replace(silent, SILENT.filter((name) => words[name]).map((name) => pill("dim", `${name} ${words[name].slice(0, 12)}`)));
+    replace(silent, SILENT.filter((name) => words[name] != null).map((name) => pill("dim", `${name} ${words[name].slice(0, 12) || "none"}`)));
     const only = (words.status ?? "").split(",").every((it) => ["dead", "delivered"].includes(it));
     if (again) again.hidden = !only;
     if (now) search.focus();
     view.run(load);
   }
 
-  async function load() {
+  // What matches may be far: a page looks at the next ten thousand events, and tells where to go on.
+  async function found(asked) {
+    let page = await view.get(view.path`events` + query({ ...asked, limit: 50 }));
+    let looked = 1;
+    stopped = null;
+    while (!page.events.length && page.next && asked === words && stopped !== asked) {
+      tellLooking(asked, page.next, looked++);
+      page = await view.get(view.path`events` + query({ ...asked, limit: 50, cursor: page.next }));
+    }
+    if (asked === words) looking.hidden = true;
+    return page;
+  }
+
+  let stopped = null;
+  function tellLooking(asked, next, looked) {
+    const far = when(new Date(Number(next.split("_")[0]) / 1000).toISOString());
+    const stop = h("button.small", { type: "button", onclick: () => (stopped = asked) }, "Stop");
+    if (looking.hidden) replace(rows), replace(nothing), replace(pages), (rows.listed = null), (pages.sign = null);
+    replace(looking, h("strong", {}, "Still looking. "), `Nothing matches among ${count(looked * 10_000)} events or so, up to `, far, ". ", stop);
+    looking.hidden = false;
+  }
+
+  let busy = false;
+  async function load(again = false) {
+    // A search that goes on is not begun anew.
+    if (again && busy) return;
     const asked = words;
-    const page = await view.get(view.path`events` + query({ ...asked, limit: 50 }));
+    busy = true;
+    const page = await found(asked).finally(() => (busy = false));
     // Somebody has asked for something else meanwhile.
     if (asked !== words) return;
     list(rows, page.events, (it) => it.id, row(view));
     const narrowed = Object.keys(filter()).length > 0;
     if (page.events.length) replace(nothing);
+    else if (page.next) replace(nothing, empty("Nothing matches so far", "There are more events to look at: go on below."));
     else if (!nothing.childElementCount) replace(nothing, narrowed ? empty("Nothing matches", "Other filters may find more.") : empty("No events yet", "They appear here as soon as they are committed."));
     const later = words.cursor && h("a.button", { href: view.to("events", null, { ...filter(), order: words.order }) }, words.order === "oldest" ? "← Oldest" : "← Newest");
     const next = page.next && h("a.button", { href: view.to("events", null, { ...words, cursor: page.next }) }, words.order === "oldest" ? "Newer →" : "Older →");
@@ -95,7 +124,7 @@ export function show(view) {
 
   turn(view.query);
   // A page that somebody leafed to stays as it is.
-  view.every(2500, async () => words.cursor || load());
+  view.every(2500, async () => words.cursor || load(true));
   return { turn };
 }
 

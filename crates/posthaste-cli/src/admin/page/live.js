@@ -34,10 +34,20 @@ export function begin() {
     tell();
     // A refusal ends it for good: try anew, and go to sign in if that is why.
     source.close();
+    if (document.hidden) return;
     fetch("/api/v1/me").then((answer) => answer.status === 401 && location.assign("/login"), () => {});
     again = setTimeout(begin, 1500);
   };
 }
+
+// Browsers have six connections for each site, and tabs that nobody looks at need none.
+document.addEventListener("visibilitychange", () => {
+  if (!source) return;
+  if (document.hidden) {
+    clearTimeout(again);
+    source.close();
+  } else if (source.readyState === EventSource.CLOSED) begin();
+});
 
 export function pause(paused) {
   live.paused = paused;

@@ -15,7 +15,7 @@ export function show(view) {
       lines: [{ name: "out", of: (it) => it.rate_out }, { name: "in", of: (it) => it.rate_in }, { name: "failed", of: (it) => it.rate_failed }],
     }),
     latency: chart({
-      title: "Latency, commit to delivered", format: duration, least: 0.01,
+      title: "Latency, enqueue to delivered", format: duration, least: 0.01,
       lines: [{ name: "p50", of: (it) => it.p50 }, { name: "p95", of: (it) => it.p95 }, { name: "p99", of: (it) => it.p99 }],
     }),
     lag: chart({ title: "Lag, the oldest that waits", format: duration, lines: [{ name: "lag", of: (it) => it.lag_seconds }] }),

@@ -5,6 +5,9 @@ import { WHY, ask, toast } from "./dialog.js";
 import { h, icon, list, pill, when } from "./dom.js";
 import { count, plural } from "./format.js";
 
+// A delivered event is history: what is sent again is another one.
+const COPIES = "Delivered events are sent again as new events, with ids of their own: consumers handle them again. Their header posthaste-redelivery-of names the event that each is a copy of.";
+
 const RATE = { name: "rate", label: "At most this many a second", type: "number", min: 1, max: 1_000_000, value: 100 };
 
 // What is to be redelivered by one filter.
@@ -21,15 +24,25 @@ export async function redeliverAll(view, filters) {
   });
   if (!previews.length) return;
   const found = previews.reduce((sum, it) => sum + it.found, 0);
-  if (!found) return ask({ title: "Nothing to redeliver", body: h("p", {}, "No event matches any more.") });
+  const more = previews.some((it) => it.at_least);
+  if (!found && !more) return ask({ title: "Nothing to redeliver", body: h("p", {}, "No event matches any more.") });
+  const many = more ? "more events than could be counted" : plural(found, "event");
+  const copies = filters.some((it) => (it.status ?? "").includes("delivered"));
+  // What was taken up is not begun once more if what follows fails.
+  const begun = new Set();
   const done = await ask({
-    title: `Redeliver ${plural(found, "event")}?`, action: `Redeliver ${plural(found, "event")}`,
-    body: [everything && h("p.failure", {}, "Nothing narrows this down: it is every event of this status."), preview(previews)],
+    title: `Redeliver ${many}?`, action: more ? "Redeliver them" : `Redeliver ${many}`,
+    body: [everything && h("p.failure", {}, "Nothing narrows this down: it is every event of this status."), copies && h("p.failure", {}, COPIES), preview(previews)],
     fields: [WHY, RATE],
     act: async ({ why, rate }) => {
-      for (const it of asked) await post(view.path`redeliver`, { ...it, why, rate: rate ? Number(rate) : null });
+      for (const it of asked) {
+        if (begun.has(it)) continue;
+        await post(view.path`redeliver`, { ...it, why, rate: rate ? Number(rate) : null });
+        begun.add(it);
+      }
     },
   });
+  if (begun.size && !done) toast(`${plural(begun.size, "redelivery", "redeliveries")} of ${asked.length} began, see below.`);
   if (!done) return;
   toast("The redelivery is under way.");
   location.assign(view.to("dead"));
@@ -37,12 +50,16 @@ export async function redeliverAll(view, filters) {
 }
 
 export function redeliverOne(view, event) {
+  const copied = event.status === "delivered";
   return ask({
-    title: "Redeliver this event?", action: "Redeliver", fields: [WHY],
-    body: h("p", {}, `${event.topic} keeps its id, so that consumers can tell that they have seen it.`),
+    title: copied ? "Send this event again?" : "Redeliver this event?", action: copied ? "Send again" : "Redeliver", fields: [WHY],
+    body: copied ? h("p.failure", {}, COPIES) : h("p", {}, `${event.topic} keeps its id, so that consumers can tell that they have seen it.`),
     act: async ({ why }) => {
       const done = await post(view.path`redeliver`, { ids: [event.id], why });
-      toast(done.ids.length ? "It is on its way again." : "It could not be redelivered: its state has changed.");
+      const [id] = done.ids;
+      if (!id) toast("It could not be redelivered: its state has changed.");
+      else if (copied) toast(["It is sent again as ", h("a", { href: view.to("events", id) }, "a new event"), "."]);
+      else toast("It is on its way again.");
     },
   });
 }
@@ -51,6 +68,7 @@ function preview(previews) {
   const destinations = new Map();
   for (const it of previews) for (const [name, n] of Object.entries(it.destinations)) destinations.set(name, (destinations.get(name) ?? 0) + n);
   const sample = previews.flatMap((it) => it.sample).slice(0, 5);
+  if (!sample.length) return h("div.preview", {}, h("p.dim", {}, "None of them was found in time to show it here."));
   return h("div.preview", {},
     h("p", {}, "To ", [...destinations.keys()].map((name) => [h("strong", {}, name), " "]), h("span.dim", {}, "judging by the oldest of them:")),
     h("ul", {}, sample.map((it) => h("li", {}, h("span.topic", {}, it.topic), " ", h("span.dim", {}, when(it.created_at))))));
@@ -72,11 +90,12 @@ export function jobs(view) {
     const live = it.state === "running" || it.state === "paused";
     const about = Object.entries(it.filter).map(([name, value]) => `${name} ${value.length > 40 ? `${value.slice(0, 12)}…` : value}`).join(", ");
     return h("article.card.job", { "data-state": it.state },
-      h("div.row.spread", {}, h("div.row", {}, pill(KINDS[it.state], it.state), h("strong", {}, `${count(it.redelivered)} of ${count(it.total)}`), it.rate && h("span.dim", {}, `at most ${count(it.rate)}/s`)),
+      h("div.row.spread", {}, h("div.row", {}, pill(KINDS[it.state], it.state), h("strong", {}, it.total < it.redelivered || !it.total ? `${count(it.redelivered)} redelivered` : `${count(it.redelivered)} of ${count(it.total)}`), it.rate && h("span.dim", {}, `at most ${count(it.rate)}/s`)),
         view.may && live && h("div.row", {},
           it.state === "running" ? h("button.small", { onclick: () => set(it, "paused") }, icon("pause"), "Pause") : h("button.small", { onclick: () => set(it, "running") }, icon("play"), "Resume"),
           h("button.small.danger", { onclick: () => set(it, "cancelled") }, "Cancel"))),
-      h("progress", { max: Math.max(it.total, 1), value: it.state === "done" ? Math.max(it.total, 1) : it.redelivered, "aria-label": "Progress" }),
+      // How much there is to do may not be known: then it has no value.
+      h("progress", { max: Math.max(it.total, 1), value: it.state === "done" ? Math.max(it.total, 1) : it.total ? Math.min(it.redelivered, it.total) : null, "aria-label": "Progress" }),
       h("p.dim", {}, about, about && " · ", it.actor, ", ", when(it.created_at), ": ", it.why));
   }
 

@@ -9,8 +9,9 @@ export function show(view) {
   const keys = h("tbody");
   const keyTable = table(["Key", "First event", "State", "Waiting", "Since", "Error"], keys);
   const free = h("div");
+  const keyNote = h("p.dim", { hidden: true }, "Looked for among the latest 5,000 dead events and the next 5,000 that wait: there may be more.");
   replace(view.root, h("h1", {}, "Relays"), table(["Relay", "Host", "State", "Leases", "Oldest lease", "Since"], relays), none,
-    h("h2", {}, "Blocked keys"), h("p.dim", {}, "With ordering, an event waits until the one before it with the same key is settled."), keyTable, free);
+    h("h2", {}, "Blocked keys"), h("p.dim", {}, "With ordering, an event waits until the one before it with the same key is settled."), keyNote, keyTable, free);
 
   view.every(2000, async () => {
     const [who, what] = await Promise.all([view.get(view.path`relays`), view.get(view.path`blocked`)]);
@@ -18,7 +19,8 @@ export function show(view) {
     tell(none, who.relays, "No relay", "Nobody has worked on this outbox lately.");
     list(keys, what.keys, (it) => it.key, key);
     keyTable.hidden = !what.keys.length;
-    tell(free, what.keys, "No key is blocked", "Everything that is ordered flows.");
+    keyNote.hidden = !what.at_least;
+    tell(free, what.keys, what.at_least ? "No blocked key was found" : "No key is blocked", what.at_least ? "" : "Everything that is ordered flows.");
   });
 
   function key(it) {

@@ -140,10 +140,7 @@ impl Totals {
             dead: 0,
             pending: 0,
             lost: 0,
-            made_up: delivered
-                .keys()
-                .filter(|event| !committed.contains(event))
-                .count(),
+            made_up: 0,
         };
         for event in &committed {
             let status = store.show(*event).await?.map(|record| record.status);
@@ -156,6 +153,12 @@ impl Totals {
         }
         for event in &rolled_back {
             if store.show(*event).await?.is_some() {
+                totals.made_up += 1;
+            }
+        }
+        // Others may have committed some: an operator, or an earlier shop on this file.
+        for event in delivered.keys().filter(|event| !committed.contains(event)) {
+            if rolled_back.contains(event) || store.show(*event).await?.is_none() {
                 totals.made_up += 1;
             }
         }

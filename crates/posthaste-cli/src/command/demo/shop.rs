@@ -6,6 +6,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use posthaste::{Message, Outbox, schema};
+use rusqlite::TransactionBehavior::Immediate;
 use rusqlite::{Connection, Transaction};
 use serde_json::json;
 use tokio::sync::watch;
@@ -44,7 +45,9 @@ pub(super) fn open(
         let mut next = Instant::now();
         while !*closed.borrow() {
             let item = item(rand::random(), rand::random_range(0..ITEMS.len()));
-            let transaction = connection.transaction().map_err(Failure::other)?;
+            let transaction = connection
+                .transaction_with_behavior(Immediate)
+                .map_err(Failure::other)?;
             let event = order(&transaction, &outbox, item)?;
             // The card is declined after all is written: the order goes, and its event with it.
             if rand::random::<f64>() < 0.05 {

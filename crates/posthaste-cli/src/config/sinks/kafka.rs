@@ -91,8 +91,8 @@ pub(super) const TYPE: SinkType = SinkType {
             name: "properties",
             kind: Kind::Texts,
             default: Default::Is(""),
-            doc: "Properties of librdkafka, each as name=value, for what has no key here. They are \
-                  shown to whoever may see the configuration.",
+            doc: "Properties of librdkafka, each as name=value, for what has no key here. The values of \
+                  passwords and secrets are not shown.",
             example: "batch.size=500000,client.rack=eu-1a",
         },
     ],

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use reqwest::header::{HeaderMap, RETRY_AFTER};
 use reqwest::{Response, StatusCode};
 
-use crate::observe::presentable;
+use crate::observe::{SHORTEST_RUN, presentable, without_payload};
 use crate::sink::Outcome;
 
 /// How much of an answer is read, and for how long.
@@ -81,15 +81,24 @@ async fn read(mut response: Response) -> Vec<u8> {
 pub(super) struct Told<'t> {
     pub(super) secrets: &'t [String],
     pub(super) body: &'t [u8],
+    /// The body is compressed: what it says could not be recognised, so nothing is quoted.
+    pub(super) is_compressed: bool,
 }
 
 impl Told<'_> {
     /// The first words of an answer, in one line.
     fn excerpt(self, text: &[u8]) -> String {
+        if self.is_compressed {
+            return String::new();
+        }
         let mut text = String::from_utf8_lossy(text).into_owned();
         for secret in self.secrets.iter().filter(|secret| secret.len() >= SECRET) {
             text = text.replace(secret.as_str(), "***");
+            // As some write it within JSON.
+            text = text.replace(&secret.replace('/', "\\/"), "***");
         }
+        // Whoever quotes what it was sent often quotes little of it: one value.
+        let text = without_payload(&text, self.body, SHORTEST_RUN);
         let text = presentable(&text, self.body);
         let words = text.split(|c: char| c.is_whitespace() || c.is_control() || c == '\u{fffd}');
         let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
@@ -135,14 +144,22 @@ mod tests {
     #[test]
     fn an_excerpt_is_short_and_tells_neither_secret_nor_payload() {
         let told = Told {
-            secrets: &["s3cr3t-value".to_owned()],
-            body: br#"{"card":"4111111111111111"}"#,
+            secrets: &["s3cr3t/value".to_owned()],
+            body: br#"{"card":"4111111111111111","ssn":"078-05-1120"}"#,
+            is_compressed: false,
         };
         let of = |text: &str| told.excerpt(text.as_bytes());
         assert_eq!(of("no such\r\n  field\0"), "no such field");
-        assert_eq!(of("x-key was s3cr3t-value."), "x-key was ***.");
+        assert_eq!(of("x-key was s3cr3t/value."), "x-key was ***.");
+        assert_eq!(of(r"x-key was s3cr3t\/value."), "x-key was ***.");
+        assert_eq!(of("ssn 078-05-1120 is invalid"), "ssn [payload] is invalid");
         assert!(!of(r#"bad: {"card":"4111111111111111"}"#).contains("4111"));
         assert!(of(&"é".repeat(4000)).len() <= EXCERPT);
         assert_eq!(of(""), "");
+        let compressed = Told {
+            is_compressed: true,
+            ..told
+        };
+        assert_eq!(compressed.excerpt(b"name Ada is odd"), "");
     }
 }

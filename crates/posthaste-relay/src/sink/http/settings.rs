@@ -11,6 +11,7 @@ use reqwest::dns::Resolve;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Url, redirect};
 
+use super::alive::Endpoint;
 use super::guard::{Guard, Guarded, System};
 use super::sign::Secret;
 use super::{Http, PATH};
@@ -22,6 +23,8 @@ use crate::template::Template;
 
 /// Idle connections are let go before servers close them, mostly.
 const IDLE: Duration = Duration::from_secs(30);
+/// All calls share one connection of HTTP/2: it is asked this often whether it is still there.
+const PING: Duration = Duration::from_secs(5);
 
 /// Sets up an [`Http`] sink. Everything but the URL has a default.
 pub struct HttpBuilder {
@@ -176,12 +179,13 @@ impl HttpBuilder {
             .timeout(self.timeout)
             .connect_timeout(self.connect_timeout)
             .pool_idle_timeout(IDLE)
+            .http2_keep_alive_interval(PING)
+            .http2_keep_alive_timeout(PING)
             .build()
             .map_err(|error| SinkError::refused("webhook", vec![format!("no client: {error}")]))?;
         let values = self.headers.into_iter().map(|(_, value)| value);
         Ok(Http {
-            client,
-            origin,
+            endpoint: Endpoint::new(client, origin, self.connect_timeout),
             path,
             envelope: self.envelope,
             secrets,

@@ -11,6 +11,7 @@ use async_nats::{
     RequestErrorKind, ServerAddr,
 };
 use bytes::Bytes;
+use serde::Deserialize;
 use tokio::sync::watch;
 
 use crate::sink::link::Link;
@@ -22,6 +23,17 @@ const PINGS_WITHIN_TIMEOUT: u32 = 4;
 /// The client remembers who waits for an answer for as long as the connection lasts. So a connection on which
 /// this many answers never came is let go.
 const MOST_UNANSWERED: usize = 10_000;
+
+/// Which streams there are for a subject.
+const NAMES: &str = "$JS.API.STREAM.NAMES";
+
+/// What JetStream answers to that.
+#[derive(Deserialize)]
+struct Named {
+    streams: Option<Vec<String>>,
+    /// Such as that the cluster has no leader.
+    error: Option<serde_json::Value>,
+}
 
 /// Where servers are, and how to get in.
 pub(super) struct Place {
@@ -159,6 +171,23 @@ impl Connection {
                 _ => Failure::Broken("the connection broke".to_owned()),
             }),
             () = tokio::time::sleep(timeout) => Err(Failure::Unacknowledged),
+        }
+    }
+
+    /// The names of the streams that are for a subject, whether they can take anything now or not.
+    pub(super) async fn streams_for(
+        &self,
+        subject: &str,
+        timeout: Duration,
+    ) -> Result<Vec<String>, Failure> {
+        let question = serde_json::json!({ "subject": subject }).to_string();
+        let asked = self.publish(NAMES, HeaderMap::new(), question.into(), timeout);
+        match serde_json::from_slice(&asked.await?) {
+            Ok(Named {
+                streams,
+                error: None,
+            }) => Ok(streams.unwrap_or_default()),
+            _ => Err(Failure::Unacknowledged),
         }
     }
 

@@ -1,8 +1,25 @@
-//! What a server's refusal means for an event.
+//! What a server's answer means for an event.
 
-use ::redis::{ErrorKind, RedisError, ServerError};
+use ::redis::{ErrorKind, RedisError, ServerError, Value};
 
 use crate::sink::Outcome;
+
+/// Delivered, if the answer is the id of an entry, such as `1700000000000-0`.
+pub(super) fn acknowledged(key: &str, answer: &Value) -> Outcome {
+    let text = match answer {
+        Value::BulkString(bytes) => std::str::from_utf8(bytes).unwrap_or_default(),
+        Value::SimpleString(text) => text,
+        _ => "",
+    };
+    let is_number = |text: &str| text.parse::<u64>().is_ok();
+    match text.split_once('-') {
+        Some((time, count)) if is_number(time) && is_number(count) => Outcome::Delivered,
+        // Something in between answered, and nothing was added.
+        _ => Outcome::Retry(format!(
+            "what was answered is no id of an entry of stream {key:?}: is it Redis that answers?"
+        )),
+    }
+}
 
 /// What follows from an error that the server answered to an `XADD`.
 pub(super) fn outcome(key: &str, error: &ServerError) -> Outcome {
@@ -56,6 +73,30 @@ mod tests {
     fn error(line: &str) -> RedisError {
         let (code, detail) = line.split_once(' ').unwrap();
         ::redis::make_extension_error(code.to_owned(), Some(detail.to_owned()))
+    }
+
+    // F9: only the id of an entry counts as an acknowledgement.
+    #[test]
+    fn what_is_no_id_of_an_entry_delivers_nothing() {
+        let id = "1700000000000-0";
+        for answer in [
+            Value::BulkString(id.into()),
+            Value::SimpleString(id.to_owned()),
+        ] {
+            assert_eq!(acknowledged("k", &answer), Outcome::Delivered);
+        }
+        for answer in [
+            Value::Nil,
+            Value::Okay,
+            Value::Int(1),
+            Value::SimpleString("QUEUED".to_owned()),
+            Value::BulkString("-".into()),
+            Value::BulkString("1700000000000".into()),
+            Value::Array(vec![Value::BulkString(id.into())]),
+        ] {
+            let outcome = acknowledged("k", &answer);
+            assert!(matches!(outcome, Outcome::Retry(_)), "{answer:?}");
+        }
     }
 
     // B13

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::rows::{Rows, State, Stored};
 use crate::event::DeadReason;
-use crate::store::{Claim, Claimed, Ending, OnFailure, Ordering};
+use crate::store::{Claim, Claimed, Died, Ending, OnFailure, Ordering};
 use crate::table::Table;
 
 /// An event that a claim may take. They are taken in the order of these fields.
@@ -45,10 +45,18 @@ pub(super) fn claim(rows: &mut Rows, claim: &Claim, relay: &Relay<'_>, now: Syst
         Ordering::Key(on_failure) => by_key(rows, due, on_failure, claim.max_attempts),
     };
     candidates.sort();
+    let found = candidates.len();
     candidates.truncate(claim.limit as usize);
+    let mut bytes = 0;
+    let fits = candidates.iter().take_while(|candidate| {
+        let fits = bytes < claim.bytes;
+        bytes += rows.size(candidate.sequence);
+        fits
+    });
+    candidates.truncate(fits.count());
 
     let mut claimed = Claimed {
-        more: candidates.len() >= claim.limit as usize,
+        more: candidates.len() >= claim.limit as usize || candidates.len() < found,
         ..Claimed::default()
     };
     let mut dead = Vec::new();
@@ -70,7 +78,14 @@ pub(super) fn claim(rows: &mut Rows, claim: &Claim, relay: &Relay<'_>, now: Syst
                 (false, false) => DeadReason::Exhausted,
             };
             row.state = State::Dead { at: now, reason };
-            claimed.died.push((row.values.topic.clone(), reason));
+            claimed.died.push(Died {
+                id: row.values.id,
+                sequence,
+                topic: row.values.topic.clone(),
+                tenant_id: row.values.tenant_id,
+                attempts: row.attempts,
+                reason,
+            });
             dead.push(sequence);
         } else {
             row.attempts += 1;

@@ -110,6 +110,12 @@ impl Rows {
         self.rows.get_mut(&sequence)
     }
 
+    /// How many bytes the payload of an event has.
+    pub(super) fn size(&self, sequence: i64) -> u64 {
+        let payload = self.rows.get(&sequence).map(Stored::payload);
+        payload.map_or(0, |payload| payload.len() as u64)
+    }
+
     pub(super) fn by_id(&self, id: Uuid) -> Option<&Stored> {
         self.rows.get(self.by_id.get(&id)?)
     }

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::decode::{self, Timestamp};
 use super::{Postgres, topics};
 use crate::store::cursors::{Cursor, Cursors};
-use crate::store::{Claim, Claimed, OnFailure, Ordering, Reach, Store, StoreError};
+use crate::store::{Claim, Claimed, OnFailure, Ordering, Store, StoreError};
 
 /// With ordering by key, how many due events to look at for each one that is wanted.
 const LOOK: u32 = 4;
@@ -41,13 +41,10 @@ impl Postgres {
         gone: Vec<Uuid>,
         claim: &Claim,
     ) -> Result<Claimed, StoreError> {
-        let gone = match claim.reach {
-            Reach::Oldest => gone,
-            Reach::Onward | Reach::Latest => Vec::new(),
-        };
         let from = self.cursors().from(claim.reach);
         let from = (Timestamp(from.0), from.1);
         let limit = i64::from(claim.limit);
+        let bytes = i64::try_from(claim.bytes).unwrap_or(i64::MAX);
         let lease = claim.lease.as_secs_f64();
         let max_attempts = i32::try_from(claim.max_attempts).unwrap_or(i32::MAX);
         let topics = topics(&claim.scope);
@@ -64,10 +61,11 @@ impl Postgres {
             &from.1,
             &gone,
             &claim.dead_letters,
+            &bytes,
         ];
         let Ordering::Key(on_failure) = claim.ordering else {
             let rows = self.claim.query("claim", &self.sql.claim, &params).await?;
-            let more = rows.len() as i64 >= limit;
+            let more = rows.len() as i64 >= limit || rows.first().is_some_and(decode::is_cut);
             let last = rows.iter().map(place).max();
             self.cursors().ended(claim, last, more);
             return Ok(self.claimed(&rows, owner, more));
@@ -89,7 +87,7 @@ impl Postgres {
             Some(Cursor(at?.0, row.get("last_sequence")))
         });
         rows.retain(decode::is_event);
-        let full = rows.len() as i64 >= limit;
+        let full = rows.len() as i64 >= limit || rows.first().is_some_and(decode::is_cut);
         let more = full || looked_at >= look;
         let last = match full {
             true => rows.iter().map(place).max(),
@@ -147,7 +145,8 @@ fn hold_back(claimed: &mut Claimed, rows: &[Row]) {
     let mut first: HashMap<&str, i64> = HashMap::new();
     for row in rows.iter().filter(|row| malformed.contains(&row.get("id"))) {
         let sequence = row.get("sequence");
-        if let Some(key) = row.get("ordering_key") {
+        // One that is not text in UTF-8 is malformed in every event of the key.
+        if let Ok(Some(key)) = row.try_get("ordering_key") {
             let first = first.entry(key).or_insert(sequence);
             *first = sequence.min(*first);
         }

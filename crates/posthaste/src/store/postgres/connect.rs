@@ -33,8 +33,20 @@ pub(super) fn config(address: &str) -> Result<Config, StoreError> {
     if config.get_connect_timeout().is_none() {
         config.connect_timeout(Duration::from_secs(5));
     }
-    config.keepalives_idle(Duration::from_secs(10));
-    config.tcp_user_timeout(Duration::from_secs(20));
+    // So that a server that is gone is noticed within half a minute, unless the address wants it otherwise.
+    let untouched = Config::new();
+    if config.get_keepalives_idle() == untouched.get_keepalives_idle() {
+        config.keepalives_idle(Duration::from_secs(10));
+    }
+    if config.get_keepalives_interval().is_none() {
+        config.keepalives_interval(Duration::from_secs(5));
+    }
+    if config.get_keepalives_retries().is_none() {
+        config.keepalives_retries(3);
+    }
+    if config.get_tcp_user_timeout().is_none() {
+        config.tcp_user_timeout(Duration::from_secs(20));
+    }
     Ok(config)
 }
 

@@ -12,7 +12,7 @@ use uuid::Uuid;
 use crate::event::{DeadReason, Event, Lease, Record, Status};
 use crate::header;
 use crate::message::TraceContext;
-use crate::store::{Audit, Content};
+use crate::store::{Audit, Content, Died};
 use crate::table::Table;
 
 type Failure = Box<dyn std::error::Error + Sync + Send>;
@@ -92,6 +92,19 @@ impl<'a> FromSql<'a> for JsonText<'a> {
     }
 }
 
+/// Text for people. A database without an encoding (`SQL_ASCII`) holds any bytes.
+struct Shown(String);
+
+impl<'a> FromSql<'a> for Shown {
+    fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Self, Failure> {
+        Ok(Self(String::from_utf8_lossy(raw).into_owned()))
+    }
+
+    fn accepts(kind: &Type) -> bool {
+        *kind == Type::TEXT
+    }
+}
+
 /// Where the columns of a claimed event are: both claim statements give them in this order.
 /// By number, as a look-up by name for each value would cost more than all the rest.
 mod column {
@@ -118,6 +131,7 @@ mod column {
     pub(super) const DEAD_REASON: usize = 20;
     pub(super) const CLAIMED_AT: usize = 21;
     pub(super) const REDELIVERIES: usize = 22;
+    pub(super) const CUT: usize = 23;
 }
 
 pub(super) fn lease(row: &Row, owner: Uuid) -> Lease {
@@ -128,10 +142,17 @@ pub(super) fn lease(row: &Row, owner: Uuid) -> Lease {
     }
 }
 
-/// The topic and the reason of an event that the claim found dead.
-pub(super) fn died(row: &Row) -> Option<(String, DeadReason)> {
+/// An event that the claim found dead.
+pub(super) fn died(row: &Row) -> Option<Died> {
     let reason = reason(row.get(column::DEAD_REASON))?;
-    Some((row.get(column::TOPIC), reason))
+    Some(Died {
+        id: row.get(column::ID),
+        sequence: row.get(column::SEQUENCE),
+        topic: row.get::<_, Shown>(column::TOPIC).0,
+        tenant_id: row.get(column::TENANT_ID),
+        attempts: attempts(row.get(column::ATTEMPTS)),
+        reason,
+    })
 }
 
 /// Where an event stands among the due ones.
@@ -142,6 +163,11 @@ pub(super) fn place(row: &Row) -> (Timestamp, i64) {
 /// Whether the row is an event at all, and not only what the claim looked at.
 pub(super) fn is_event(row: &Row) -> bool {
     row.get::<_, Option<Uuid>>(column::ID).is_some()
+}
+
+/// Whether the claim left out what was too much at once.
+pub(super) fn is_cut(row: &Row) -> bool {
+    row.get(column::CUT)
 }
 
 pub(super) fn reason(text: Option<&str>) -> Option<DeadReason> {
@@ -159,26 +185,27 @@ pub(super) fn event(row: &Row, table: &Arc<Table>, lease: Lease) -> Result<Event
     let payload = payload(row.get(column::PAYLOAD), || row.get(column::PAYLOAD_BYTES));
     let created_at: Timestamp = row.get(column::CREATED_AT);
     let claimed_at: Timestamp = row.get(column::CLAIMED_AT);
-    let trace = row
-        .get::<_, Option<String>>(column::TRACEPARENT)
-        .map(|traceparent| TraceContext {
+    let trace = match text(row, column::TRACEPARENT)? {
+        Some(traceparent) => Some(TraceContext {
             traceparent,
-            tracestate: row.get(column::TRACESTATE),
-        });
+            tracestate: text(row, column::TRACESTATE)?,
+        }),
+        None => None,
+    };
     Ok(Event {
         table: table.clone(),
         id: lease.id,
         sequence: row.get(column::SEQUENCE),
-        namespace: row.get(column::NAMESPACE),
-        topic: row.get(column::TOPIC),
+        namespace: text(row, column::NAMESPACE)?,
+        topic: text(row, column::TOPIC)?,
         tenant_id: row.get(column::TENANT_ID),
-        aggregate_type: row.get(column::AGGREGATE_TYPE),
-        aggregate_id: row.get(column::AGGREGATE_ID),
-        event_type: row.get(column::EVENT_TYPE),
-        ordering_key: row.get(column::ORDERING_KEY),
-        dedupe_key: row.get(column::DEDUPE_KEY),
+        aggregate_type: text(row, column::AGGREGATE_TYPE)?,
+        aggregate_id: text(row, column::AGGREGATE_ID)?,
+        event_type: text(row, column::EVENT_TYPE)?,
+        ordering_key: text(row, column::ORDERING_KEY)?,
+        dedupe_key: text(row, column::DEDUPE_KEY)?,
         headers,
-        content_type: row.get(column::CONTENT_TYPE),
+        content_type: text(row, column::CONTENT_TYPE)?,
         payload,
         trace,
         attempts: attempts(row.get(column::ATTEMPTS)),
@@ -188,7 +215,15 @@ pub(super) fn event(row: &Row, table: &Arc<Table>, lease: Lease) -> Result<Event
     })
 }
 
+/// Text that travels: unlike what is shown, it must not be changed.
+fn text<'r, T: FromSql<'r>>(row: &'r Row, column: usize) -> Result<T, String> {
+    row.try_get(column)
+        .map_err(|_| format!("{} is not text in UTF-8", row.columns()[column].name()))
+}
+
 pub(super) fn record(row: &Row) -> Record {
+    let shown = |column| row.get::<_, Shown>(column).0;
+    let maybe_shown = |column| row.get::<_, Option<Shown>>(column).map(|shown| shown.0);
     let time = |column| row.get::<_, Timestamp>(column).system_time();
     let maybe = |column| {
         row.get::<_, Option<Timestamp>>(column)
@@ -197,23 +232,23 @@ pub(super) fn record(row: &Row) -> Record {
     Record {
         id: row.get("id"),
         sequence: row.get("sequence"),
-        namespace: row.get("namespace"),
-        topic: row.get("topic"),
+        namespace: shown("namespace"),
+        topic: shown("topic"),
         tenant_id: row.get("tenant_id"),
-        aggregate_type: row.get("aggregate_type"),
-        aggregate_id: row.get("aggregate_id"),
-        event_type: row.get("event_type"),
-        ordering_key: row.get("ordering_key"),
-        dedupe_key: row.get("dedupe_key"),
-        content_type: row.get("content_type"),
-        traceparent: row.get("traceparent"),
+        aggregate_type: maybe_shown("aggregate_type"),
+        aggregate_id: maybe_shown("aggregate_id"),
+        event_type: maybe_shown("event_type"),
+        ordering_key: maybe_shown("ordering_key"),
+        dedupe_key: maybe_shown("dedupe_key"),
+        content_type: shown("content_type"),
+        traceparent: maybe_shown("traceparent"),
         status: Status::parse(row.get("status")).expect("the table checks the status"),
         attempts: attempts(row.get("attempts")),
         next_attempt_at: time("next_attempt_at"),
         lease_owner: row.get("lease_owner"),
         lease_until: maybe("lease_until"),
         lease_epoch: row.get("lease_epoch"),
-        last_error: row.get("last_error"),
+        last_error: maybe_shown("last_error"),
         dead_reason: reason(row.get("dead_reason")),
         created_at: time("created_at"),
         updated_at: time("updated_at"),
@@ -225,7 +260,8 @@ pub(super) fn record(row: &Row) -> Record {
 pub(super) fn content(row: &Row) -> Content {
     let headers: JsonText<'_> = row.get("headers");
     let payload = payload(row.get("payload"), || row.get("payload_bytes"));
-    Content::new(row.get("content_type"), headers.0, payload)
+    let content_type = row.get::<_, Shown>("content_type").0;
+    Content::new(content_type, headers.0, payload)
 }
 
 pub(super) fn audit(row: &Row) -> Audit {

@@ -140,14 +140,41 @@ fn vacuum(row: &Row) -> Finding {
 }
 
 fn transactions(row: &Row) -> Finding {
-    let age = Duration::from_secs_f64(row.get::<_, f64>("holding_seconds").max(0.0));
-    match row.get::<_, Option<i32>>("holding_pid") {
-        Some(pid) if age > LONG_TRANSACTION => {
-            let found = format!("process {pid} has had one open for {} s", age.as_secs());
+    let seconds = row.get::<_, f64>("holding_seconds").max(0.0) as u64;
+    let is_long = Duration::from_secs(seconds) > LONG_TRANSACTION;
+    let prepared: Option<String> = row.get("holding_prepared");
+    let slot: Option<String> = row.get("holding_slot");
+    match (row.get::<_, Option<i32>>("holding_pid"), prepared) {
+        (Some(pid), _) if is_long => {
+            let found = format!("process {pid} has had one open for {seconds} s");
             Finding::good("transactions", found).doubtful(format!(
                 "it keeps dead rows from being removed: end it, if need be with select pg_terminate_backend({pid})"
             ))
         }
+        (_, Some(name)) if is_long => {
+            let found = format!(
+                "{name:?} was prepared {seconds} s ago, and is neither committed nor rolled back"
+            );
+            Finding::good("transactions", found).doubtful(
+                "it keeps dead rows from being removed: commit prepared, or rollback prepared, whichever is right",
+            )
+        }
+        _ if slot.is_some() => {
+            let found = format!(
+                "nobody reads from the replication slot {:?}",
+                slot.unwrap_or_default()
+            );
+            Finding::good("transactions", found).doubtful(
+                "it keeps dead rows from being removed: start its reader again, or drop it with select pg_drop_replication_slot(…)",
+            )
+        }
+        _ if !row.get::<_, bool>("sees_all") => Finding::good(
+            "transactions",
+            "this user is not told of those of others",
+        )
+        .doubtful(
+            "a transaction that holds back vacuum would not be seen: grant pg_read_all_stats to it",
+        ),
         _ => Finding::good("transactions", "none open for long"),
     }
 }

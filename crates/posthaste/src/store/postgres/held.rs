@@ -41,6 +41,11 @@ impl Held {
         }
     }
 
+    /// What is held is for others to take.
+    pub(super) fn let_go(&self) {
+        self.leases().clear();
+    }
+
     /// Whether nothing is known to be held under this name.
     pub(super) fn is_free(&self, owner: Uuid) -> bool {
         !self.leases().contains_key(&owner)

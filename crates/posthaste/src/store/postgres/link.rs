@@ -50,8 +50,18 @@ impl Link {
         }
     }
 
-    /// The session, or a new one if there is none or it broke.
+    /// The session, or a new one if there is none or it broke. That it worked before is why a log-in
+    /// that is refused now, be it for a new password or a server that is starting, may pass: whoever
+    /// wants to settle must not take it for a word about what is to be settled.
     pub(super) async fn session(&self) -> Result<Arc<Session>, StoreError> {
+        self.connect().await.map_err(|error| match error {
+            StoreError::Refused(said) => StoreError::Unavailable(said),
+            other => other,
+        })
+    }
+
+    /// The same, and tells a refusal as what it is.
+    pub(super) async fn connect(&self) -> Result<Arc<Session>, StoreError> {
         let mut slot = self.session.lock().await;
         if let Some(session) = slot.as_ref().filter(|session| session.is_alive()) {
             return Ok(session.clone());
@@ -76,8 +86,32 @@ impl Link {
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, StoreError> {
         let session = self.session().await?;
+        self.query_on(&session, name, sql, params).await
+    }
+
+    /// Runs a named statement on a session that stands for something; it ends with any failure.
+    pub(super) async fn query_on(
+        &self,
+        session: &Arc<Session>,
+        name: &'static str,
+        sql: &str,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, StoreError> {
         let result = in_time(session.query(name, sql, params)).await;
-        self.end_after(&session, result).await
+        self.end_after(session, result).await
+    }
+
+    /// The same for a question that the server is to give up after a while: others wait behind it.
+    pub(super) async fn query_within(
+        &self,
+        limit: Duration,
+        name: &'static str,
+        sql: &str,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, StoreError> {
+        let session = self.session().await?;
+        let result = in_time(session.query_within(limit, name, sql, params)).await;
+        self.end_after(&session, result).await.map_err(slow)
     }
 
     async fn end_after<T>(
@@ -145,7 +179,7 @@ impl Session {
         &self.client
     }
 
-    pub(super) async fn query(
+    async fn query(
         &self,
         name: &'static str,
         sql: &str,
@@ -156,6 +190,28 @@ impl Session {
             .query(&statement, params)
             .await
             .map_err(classify)
+    }
+
+    async fn query_within(
+        &self,
+        limit: Duration,
+        name: &'static str,
+        sql: &str,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, StoreError> {
+        let set = format!("set statement_timeout = {}", limit.as_millis());
+        // Sent one after the other, without waiting for answers.
+        let (set, statement) =
+            tokio::join!(self.client.batch_execute(&set), self.prepared(name, sql));
+        set.map_err(classify)?;
+        let statement = statement?;
+        let (rows, reset) = tokio::join!(
+            self.client.query(&statement, params),
+            self.client.batch_execute("reset statement_timeout"),
+        );
+        let rows = rows.map_err(classify)?;
+        reset.map_err(classify)?;
+        Ok(rows)
     }
 
     async fn execute(
@@ -205,16 +261,29 @@ pub(super) fn classify(error: tokio_postgres::Error) -> StoreError {
         return StoreError::Unavailable(error.into());
     };
     let state = server.code();
-    // Connection exceptions, transaction rollbacks, insufficient resources, operator intervention.
-    let passing = ["08", "40", "53", "57"]
+    // Connection exceptions, transaction rollbacks, insufficient resources, operator intervention, errors of
+    // the system and of the server itself, and a server that was a primary and is one no more.
+    let passing = ["08", "40", "53", "57", "58", "XX", "25006", "55P03"]
         .iter()
         .any(|class| state.code().starts_with(class));
     let said = Box::new(ServerError {
         code: state.code().to_owned(),
         message: server.message().to_owned(),
     });
-    match passing || *state == SqlState::LOCK_NOT_AVAILABLE {
+    match passing {
         true => StoreError::Unavailable(said),
+        false if *state == SqlState::INSUFFICIENT_PRIVILEGE => StoreError::Denied(said),
         false => StoreError::Refused(said),
+    }
+}
+
+/// Tells a question that took too long (`statement_timeout`) from a database that is away.
+fn slow(error: StoreError) -> StoreError {
+    let canceled = |said: &ServerError| said.code == SqlState::QUERY_CANCELED.code();
+    match error {
+        StoreError::Unavailable(said) if said.downcast_ref().is_some_and(canceled) => {
+            StoreError::Slow(said)
+        }
+        error => error,
     }
 }

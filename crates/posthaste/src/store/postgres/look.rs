@@ -11,13 +11,10 @@ use super::operate::Values;
 use super::{Postgres, presence};
 use crate::event::Status;
 use crate::store::{
-    ATTEMPTS_KEPT, Attempt, BlockedKey, Ending, Filter, GROUP_TOPICS, Group, Health, Holder,
-    LIVE_LOOK, Mark, Order, PAGE_LOOK, Page, RelayInfo, Stats, Store, StoreError, WAITING_LOOK,
-    history,
+    ATTEMPTS_KEPT, Attempt, BLOCKED_LOOK, BlockedKey, Ending, Filter, GROUP_LOOK, GROUP_TOPICS,
+    Group, Health, Holder, LIVE_LOOK, Mark, Order, PAGE_LOOK, Page, RelayInfo, Stats, Store,
+    StoreError, WAITING_LOOK, history,
 };
-
-/// So many dead, and so many waiting events are looked at for keys that they block.
-const BLOCKED_LOOK: i64 = 5_000;
 
 impl Postgres {
     /// The outbox in numbers.
@@ -153,8 +150,9 @@ impl Postgres {
         };
         let values = Values::of(&filter);
         let (size, topics) = (i64::from(limit), GROUP_TOPICS as i32);
+        let look = i64::from(GROUP_LOOK);
         let mut params = values.params();
-        params.extend([&size as &(dyn ToSql + Sync), &topics]);
+        params.extend([&size as &(dyn ToSql + Sync), &topics, &look]);
         let rows = self.ops.query("groups", &self.sql.groups, &params).await?;
         Ok(rows.iter().filter_map(group).collect())
     }
@@ -177,8 +175,11 @@ impl Postgres {
 
     /// Ordering keys that are held up.
     pub(super) async fn blocked_keys(&self, limit: u32) -> Result<Vec<BlockedKey>, StoreError> {
-        let values: [&(dyn ToSql + Sync); 3] =
-            [&i64::from(limit), &BLOCKED_LOOK, &i64::from(WAITING_LOOK)];
+        let values: [&(dyn ToSql + Sync); 3] = [
+            &i64::from(limit),
+            &i64::from(BLOCKED_LOOK),
+            &i64::from(WAITING_LOOK),
+        ];
         let rows = self
             .ops
             .query("blocked", &self.sql.blocked, &values)
@@ -224,6 +225,7 @@ impl Postgres {
             dead_rows: count("dead_rows"),
             vacuumed_at: time(row, "vacuumed_at"),
             analyzed_at: time(row, "analyzed_at"),
+            sees_transactions: row.get("sees_all"),
             oldest_transaction: holder,
             connections: count("connections"),
             connection_limit: count("connection_limit"),

@@ -15,6 +15,9 @@ use crate::store::{Act, Audit, Clean, Content, Filter, Mark, StoreError, storabl
 /// No event is older, and every database can subtract it.
 const CENTURY: Duration = Duration::from_secs(100 * 365 * 86_400);
 
+/// The server gives up counting after this: what a relay counts and cleans waits behind it.
+const COUNTING: Duration = Duration::from_secs(3);
+
 impl Postgres {
     /// Removes one batch of what is past its retention.
     pub(super) async fn remove_old(&self, clean: &Clean) -> Result<u64, StoreError> {
@@ -59,7 +62,7 @@ impl Postgres {
         let values = Values::of(filter);
         let rows = self
             .ops
-            .query("count", &self.sql.count, &values.params())
+            .query_within(COUNTING, "count", &self.sql.count, &values.params())
             .await?;
         let row = rows.first().expect("a count has one row");
         Ok(row.get::<_, i64>(0).unsigned_abs())

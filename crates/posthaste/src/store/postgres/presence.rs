@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::MutexGuard;
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use super::Postgres;
-use super::link::{Session, classify};
+use super::link::Session;
 use crate::store::{Store, StoreError};
 use crate::table::Table;
 
@@ -47,6 +49,10 @@ impl Postgres {
                 standing.session = None;
                 standing.leads = false;
                 standing.former.clear();
+                if std::mem::take(&mut standing.told) {
+                    // Before it is connected again: others may have what it had by now.
+                    self.rename(Uuid::new_v4());
+                }
                 self.presence.session().await?
             }
         };
@@ -55,20 +61,39 @@ impl Postgres {
             false => self.owner(),
         };
         standing.told = true;
-        let registered = session
-            .query("register", &self.sql.register, &[&owner, &self.name])
-            .await;
-        if let Err(error) = registered {
-            // Then nobody knows what this session stands for.
-            standing.session = None;
-            self.presence.close().await;
-            return Err(error);
-        }
+        // Not present until it is known: whoever waits for this may give up at any time.
+        standing.session = None;
+        let params: [&(dyn ToSql + Sync); 2] = [&owner, &self.name];
+        self.presence
+            .query_on(&session, "register", &self.sql.register, &params)
+            .await?;
         standing.former.extend(former);
         self.held.renamed();
-        *self.owner.lock().expect("not poisoned") = owner;
+        self.rename(owner);
         standing.session = Some(session);
         Ok(standing)
+    }
+
+    fn rename(&self, owner: Uuid) {
+        *self.owner.lock().expect("not poisoned") = owner;
+    }
+
+    /// Runs a statement on the session of a store that is present. Should that fail, nobody knows what the
+    /// session stands for, and it ends.
+    async fn ask(
+        &self,
+        standing: &mut Standing,
+        name: &'static str,
+        sql: &str,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, StoreError> {
+        let session = standing.session.clone().expect("present");
+        let answer = self.presence.query_on(&session, name, sql, params).await;
+        if answer.is_err() {
+            standing.session = None;
+            standing.leads = false;
+        }
+        answer
     }
 
     /// Whether it is time to look again for owners without leases: it reads all live events.
@@ -87,9 +112,8 @@ impl Postgres {
             .former
             .iter()
             .partition(|name| self.held.is_free(**name));
-        if let (Some(session), false) = (&standing.session, free.is_empty()) {
-            session
-                .query("give_up", &self.sql.give_up, &[&free])
+        if !free.is_empty() {
+            self.ask(standing, "give_up", &self.sql.give_up, &[&free])
                 .await?;
             standing.former = kept;
         }
@@ -113,7 +137,12 @@ impl Postgres {
             .claim
             .query("peers", &self.sql.peers, &[&self.owner()])
             .await?;
-        let gone: HashSet<Uuid> = rows.iter().map(|row| row.get(0)).collect();
+        // A name of its own that went with a session is not gone while it is about to settle what it held.
+        let gone: HashSet<Uuid> = rows
+            .iter()
+            .map(|row| row.get(0))
+            .filter(|owner| self.held.is_free(*owner))
+            .collect();
         let new = gone.iter().filter(|owner| !known.contains(owner)).count();
         self.standing.lock().await.gone = gone;
         Ok(new)
@@ -122,24 +151,14 @@ impl Postgres {
     /// Takes, or confirms, the lock of the one active relay.
     pub(super) async fn become_leader(&self) -> Result<bool, StoreError> {
         let mut standing = self.be_present().await?;
-        let session = standing.session.clone().expect("present");
-        let sql = match standing.leads {
-            true => "select true or $1::bigint is null",
-            false => "select pg_try_advisory_lock($1::bigint)",
+        let (name, sql) = match standing.leads {
+            true => ("stay", "select true or $1::bigint is null"),
+            false => ("lead", "select pg_try_advisory_lock($1::bigint)"),
         };
-        let name = if standing.leads { "stay" } else { "lead" };
-        let rows = session.query(name, sql, &[&leader_key(&self.table)]).await;
-        match rows {
-            Ok(rows) => {
-                standing.leads = rows.first().is_some_and(|row| row.get(0));
-                Ok(standing.leads)
-            }
-            Err(error) => {
-                standing.leads = false;
-                self.presence.close().await;
-                Err(error)
-            }
-        }
+        let key = leader_key(&self.table);
+        let rows = self.ask(&mut standing, name, sql, &[&key]).await?;
+        standing.leads = rows.first().is_some_and(|row| row.get(0));
+        Ok(standing.leads)
     }
 
     /// Ends its presence at once.
@@ -149,18 +168,17 @@ impl Postgres {
             return Ok(());
         };
         standing.leads = false;
+        self.held.let_go();
         self.presence.close().await;
         let mut names = std::mem::take(&mut standing.former);
         names.push(self.owner());
         // Only those that hold no lease: otherwise others are to see that they are gone.
         let forgotten = self.ops.query("forget", &self.sql.forget, &[&names]).await;
         // Others may have its leases by now: should it come back, then as somebody else.
-        *self.owner.lock().expect("not poisoned") = Uuid::new_v4();
-        session
-            .client()
-            .batch_execute("select pg_advisory_unlock_all()")
-            .await
-            .map_err(classify)?;
+        self.rename(Uuid::new_v4());
+        self.presence
+            .query_on(&session, "leave", "select pg_advisory_unlock_all()", &[])
+            .await?;
         forgotten.map(drop)
     }
 }

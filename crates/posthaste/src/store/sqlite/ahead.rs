@@ -44,7 +44,7 @@ impl Outbox {
         };
         let candidates = look.wait().await?;
         if let Some(from) = candidates.goes_on_from()
-            && claim.reach != Reach::Latest
+            && matches!(claim.reach, Reach::Oldest | Reach::Onward)
             && candidates.bytes() <= LARGE
         {
             let claim = Claim {
@@ -63,7 +63,7 @@ impl Outbox {
         Ok(candidates)
     }
 
-    fn begin_look(self: &Arc<Self>, claim: &Claim, from: Cursor) -> Begun<Candidates> {
+    pub(super) fn begin_look(self: &Arc<Self>, claim: &Claim, from: Cursor) -> Begun<Candidates> {
         let (outbox, claim) = (self.clone(), claim.clone());
         self.home
             .looker

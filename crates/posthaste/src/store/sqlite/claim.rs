@@ -13,10 +13,11 @@ use uuid::Uuid;
 
 use super::decode::{self, Read, Taken};
 use super::link::Link;
+use super::presence::Present;
 use super::{Outbox, list};
-use crate::event::{DeadReason, Lease};
+use crate::event::Lease;
 use crate::store::cursors::Cursor;
-use crate::store::{Claim, Claimed, OnFailure, Ordering, Reach, StoreError};
+use crate::store::{Claim, Claimed, Died, OnFailure, Ordering, StoreError};
 
 /// With ordering by key, how many due events to look at for each one that is wanted.
 const LOOK: i64 = 4;
@@ -64,18 +65,15 @@ impl Outbox {
         cursors.from(claim.reach)
     }
 
-    /// Looks for what can be leased, from a place on.
+    /// Looks for what can be leased, from a place on. It may be done for a store that has left, or for one
+    /// whose file another process relays: it is the lease that takes the right to relay.
     pub(super) fn look_for_events(
         &self,
         link: &mut Link,
         claim: &Claim,
         from: Cursor,
     ) -> Result<Candidates, StoreError> {
-        let present = self.be_present(link)?;
-        let gone = match claim.reach {
-            Reach::Oldest => list(&present.gone),
-            Reach::Onward | Reach::Latest => list::<Uuid>(&[]),
-        };
+        let gone = list(&self.gone());
         let now = decode::now();
         let (found, read) = link.read(|connection| {
             let found = match claim.ordering {
@@ -101,8 +99,8 @@ impl Outbox {
         link: &mut Link,
         claim: &Claim,
         candidates: Candidates,
+        present: &Present,
     ) -> Result<Claimed, StoreError> {
-        let present = self.be_present(link)?;
         let (last, more) = (candidates.found.last, candidates.found.more);
         let found = &candidates.found;
         let mut claimed = match found.go.is_empty() && found.park.is_empty() {
@@ -160,7 +158,13 @@ impl Outbox {
             claim.limit
         ];
         let mut rows = statement.query(values)?;
+        let (mut bytes, mut cut) = (0, false);
         while let Some(row) = rows.next()? {
+            cut = bytes >= claim.bytes;
+            if cut {
+                break;
+            }
+            bytes += row.get::<_, Option<u32>>(3)?.map_or(0, u64::from);
             let sequence = row.get(0)?;
             found.go.push(sequence);
             if row.get(2)? {
@@ -168,7 +172,7 @@ impl Outbox {
             }
             found.last = Some(Cursor(row.get(1)?, sequence));
         }
-        found.more = found.go.len() >= claim.limit as usize;
+        found.more = cut || found.go.len() >= claim.limit as usize;
         Ok(found)
     }
 
@@ -208,7 +212,13 @@ impl Outbox {
             on_failure,
         ])?;
         let (mut looked_at, mut last_seen, mut last_found) = (0, None, None);
+        let (mut bytes, mut cut) = (0, false);
         while let Some(row) = rows.next()? {
+            cut = bytes >= claim.bytes;
+            if cut {
+                break;
+            }
+            bytes += row.get::<_, Option<u32>>(7)?.map_or(0, u64::from);
             looked_at = row.get(0)?;
             last_seen = place(row, 1, 2)?;
             if let Some(place @ Cursor(_, sequence)) = place(row, 4, 3)? {
@@ -222,7 +232,7 @@ impl Outbox {
                 }
             }
         }
-        let full = (found.go.len() + found.park.len()) as i64 >= limit;
+        let full = cut || (found.go.len() + found.park.len()) as i64 >= limit;
         found.more = full || looked_at >= look;
         found.last = if full { last_found } else { last_seen };
         Ok(found)
@@ -252,13 +262,11 @@ impl Outbox {
                 let mut write = connection.prepare_cached(&self.sql.crashed)?;
                 write.execute(params![now, crashed, gone])?;
             }
-            let parked: Vec<(String, i64)> = match found.park.is_empty() {
+            let parked: Vec<Died> = match found.park.is_empty() {
                 true => Vec::new(),
                 false => connection
                     .prepare_cached(&self.sql.park)?
-                    .query_map(params![now, park, gone], |row| {
-                        Ok((decode::shown(row, 0)?, row.get(1)?))
-                    })?
+                    .query_map(params![now, park, gone], decode::parked)?
                     .collect::<Result<_, _>>()?,
             };
             let max_attempts = claim.max_attempts.min(i32::MAX.unsigned_abs());
@@ -267,10 +275,16 @@ impl Outbox {
                 .prepare_cached(&self.sql.take)?
                 .query_map(values, decode::taken)?
                 .collect::<Result<_, _>>()?;
+            for (sequence, read) in read.iter().filter(|(_, read)| read.renamed) {
+                if taken.iter().any(|taken| taken.sequence == *sequence) {
+                    let mut rename = connection.prepare_cached(&self.sql.rename)?;
+                    rename.execute(params![sequence, read.id.to_string()])?;
+                }
+            }
             if let Some(topic) = &claim.dead_letters {
                 let died = taken.iter().filter(|taken| taken.died.is_some());
                 let mut dead: Vec<i64> = died.map(|taken| taken.sequence).collect();
-                dead.extend(parked.iter().map(|(_, sequence)| sequence));
+                dead.extend(parked.iter().map(|died| died.sequence));
                 dead.sort_unstable();
                 for sequence in dead {
                     self.send_letter(connection, sequence, topic)?;
@@ -306,18 +320,17 @@ fn place(row: &Row<'_>, at: usize, sequence: usize) -> rusqlite::Result<Option<C
 }
 
 fn claimed(
-    parked: Vec<(String, i64)>,
+    parked: Vec<Died>,
     taken: Vec<Taken>,
     mut read: HashMap<i64, Read>,
     waited: Duration,
     owner: Uuid,
     ordering: Ordering,
 ) -> Claimed {
-    let mut claimed = Claimed::default();
-    let died = parked
-        .into_iter()
-        .map(|(topic, _)| (topic, DeadReason::Parked));
-    claimed.died.extend(died);
+    let mut claimed = Claimed {
+        died: parked,
+        ..Claimed::default()
+    };
     let mut leased: Vec<(Taken, Read)> = taken
         .into_iter()
         .filter_map(|taken| read.remove(&taken.sequence).map(|read| (taken, read)))
@@ -335,7 +348,14 @@ fn claimed(
             epoch: taken.epoch,
         };
         match (taken.died, read.event) {
-            (Some(reason), _) => claimed.died.push((read.topic, reason)),
+            (Some(reason), event) => claimed.died.push(Died {
+                id: read.id,
+                sequence: taken.sequence,
+                topic: read.topic,
+                tenant_id: event.ok().and_then(|event| event.tenant_id),
+                attempts: taken.attempts,
+                reason,
+            }),
             (None, Ok(mut event)) => {
                 (event.lease, event.attempts) = (lease, taken.attempts);
                 event.age += waited;

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use rusqlite::Row;
-use rusqlite::types::ValueRef;
+use rusqlite::types::{Type, ValueRef};
 use uuid::Uuid;
 
 use crate::event::{DeadReason, Event, Lease, Record, Status};
@@ -14,7 +14,7 @@ use crate::header;
 use crate::message::TraceContext;
 use crate::store::cursors::Cursor;
 use crate::store::letter::Death;
-use crate::store::{Audit, Content};
+use crate::store::{Audit, Content, Died};
 use crate::table::Table;
 
 /// The time in microseconds since 1970. It is the clock that SQLite itself asks; only that
@@ -52,6 +52,8 @@ pub(super) fn system_time(micros: i64) -> SystemTime {
 pub(super) struct Read {
     pub(super) place: Cursor,
     pub(super) id: Uuid,
+    /// The id that it has cannot be named. This is the one to give it.
+    pub(super) renamed: bool,
     pub(super) topic: String,
     pub(super) key: Option<String>,
     /// With no attempt and no lease yet; or why it is no event.
@@ -90,25 +92,42 @@ mod column {
 }
 
 pub(super) fn read(row: &Row<'_>, table: &Arc<Table>, now: i64) -> rusqlite::Result<Read> {
-    let id = id(row, column::ID)?;
+    let named = maybe_id(row, column::ID)?;
+    let id = named.unwrap_or_else(Uuid::new_v4);
     Ok(Read {
         place: Cursor(
             row.get(column::NEXT_ATTEMPT_AT)?,
             row.get(column::SEQUENCE)?,
         ),
         id,
+        renamed: named.is_none(),
         topic: shown(row, column::TOPIC)?,
         key: maybe_shown(row, column::ORDERING_KEY)?,
-        event: event(row, table, id, now).map(Box::new),
+        event: match named {
+            Some(_) => event(row, table, id, now).map(Box::new),
+            None => Err("its id was no uuid in lower case: it has a new one".to_owned()),
+        },
     })
 }
 
 pub(super) fn taken(row: &Row<'_>) -> rusqlite::Result<Taken> {
     Ok(Taken {
         sequence: row.get(0)?,
-        attempts: row.get(1)?,
+        attempts: attempts(row, 1)?,
         epoch: row.get(2)?,
         died: reason(maybe_shown(row, 3)?),
+    })
+}
+
+/// One row of `park.sql`.
+pub(super) fn parked(row: &Row<'_>) -> rusqlite::Result<Died> {
+    Ok(Died {
+        id: id(row, 0)?,
+        sequence: row.get(1)?,
+        topic: shown(row, 2)?,
+        tenant_id: maybe_id(row, 3)?,
+        attempts: row.get(4)?,
+        reason: DeadReason::Parked,
     })
 }
 
@@ -144,7 +163,7 @@ fn readable(
         sequence: row.get(column::SEQUENCE)?,
         namespace: row.get(column::NAMESPACE)?,
         topic: row.get(column::TOPIC)?,
-        tenant_id: maybe_id(row, column::TENANT_ID)?,
+        tenant_id: tenant(row, column::TENANT_ID)?,
         aggregate_type: row.get(column::AGGREGATE_TYPE)?,
         aggregate_id: row.get(column::AGGREGATE_ID)?,
         event_type: row.get(column::EVENT_TYPE)?,
@@ -189,8 +208,14 @@ pub(super) fn record(row: &Row<'_>) -> rusqlite::Result<Record> {
         dedupe_key: maybe_shown(row, 9)?,
         content_type: shown(row, 10)?,
         traceparent: maybe_shown(row, 11)?,
-        status: Status::parse(&shown(row, 12)?).expect("the table checks the status"),
-        attempts: row.get(13)?,
+        // Statements go by the other columns.
+        status: match Status::parse(&shown(row, 12)?) {
+            Some(status) => status,
+            None if maybe(22)?.is_some() => Status::Delivered,
+            None if maybe(23)?.is_some() => Status::Dead,
+            None => Status::Pending,
+        },
+        attempts: attempts(row, 13)?,
         next_attempt_at: time(14)?,
         lease_owner: maybe_id(row, 15)?,
         lease_until: maybe(16)?,
@@ -210,18 +235,20 @@ pub(super) fn content(row: &Row<'_>) -> rusqlite::Result<Content> {
     Ok(Content::new(shown(row, 0)?, bytes(row, 1)?, payload))
 }
 
-/// One row of `dead.sql`: the headers of its letter, if it gets one.
-pub(super) fn letter(row: &Row<'_>) -> rusqlite::Result<Option<String>> {
+/// One row of `dead.sql`: the headers and the tenant of its letter, if it gets one.
+pub(super) fn letter(row: &Row<'_>) -> rusqlite::Result<Option<(String, Option<String>)>> {
     let (topic, error) = (shown(row, 2)?, maybe_shown(row, 4)?);
     let death = Death {
         id: id(row, 0)?,
         topic: &topic,
-        reason: reason(maybe_shown(row, 3)?).expect("the table checks that the dead have one"),
+        reason: reason(maybe_shown(row, 3)?).unwrap_or(DeadReason::Malformed),
         error: error.as_deref(),
-        attempts: row.get(5)?,
+        attempts: attempts(row, 5)?,
         created_at: system_time(row.get(6)?),
     };
-    Ok(death.letter(bytes(row, 1)?))
+    let tenant = maybe_id(row, 7)?.map(|tenant| tenant.to_string());
+    let headers = death.letter(bytes(row, 1)?);
+    Ok(headers.map(|headers| (headers, tenant)))
 }
 
 /// One row of `audit.sql`.
@@ -254,9 +281,13 @@ fn bytes<'r>(row: &'r Row<'_>, column: usize) -> rusqlite::Result<&'r [u8]> {
     Ok(value.as_bytes_or_null()?.unwrap_or_default())
 }
 
-/// A text, also if it is not UTF-8.
+/// A text, also if it is not UTF-8, or no text.
 pub(super) fn shown(row: &Row<'_>, column: usize) -> rusqlite::Result<String> {
-    Ok(String::from_utf8_lossy(bytes(row, column)?).into_owned())
+    Ok(match row.get_ref(column)? {
+        ValueRef::Integer(number) => number.to_string(),
+        ValueRef::Real(number) => number.to_string(),
+        _ => String::from_utf8_lossy(bytes(row, column)?).into_owned(),
+    })
 }
 
 pub(super) fn maybe_shown(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<String>> {
@@ -266,11 +297,39 @@ pub(super) fn maybe_shown(row: &Row<'_>, column: usize) -> rusqlite::Result<Opti
     }
 }
 
+/// A number of attempts, also if it is none that the table takes.
+pub(super) fn attempts(row: &Row<'_>, column: usize) -> rusqlite::Result<u32> {
+    let number: i64 = row.get(column)?;
+    Ok(u32::try_from(number.max(0)).unwrap_or(u32::MAX))
+}
+
+/// An id, or the one of nothing.
 pub(super) fn id(row: &Row<'_>, column: usize) -> rusqlite::Result<Uuid> {
     Ok(maybe_id(row, column)?.unwrap_or_default())
 }
 
+/// An id, if it is one as the table has them: SQLite does not check what it reads, and others can write what
+/// the table would refuse.
 pub(super) fn maybe_id(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Uuid>> {
     let text = maybe_shown(row, column)?;
-    Ok(text.map(|text| Uuid::parse_str(&text).expect("the table checks that it is a uuid")))
+    Ok(text.as_deref().and_then(uuid))
+}
+
+/// The same where one that is none is an error.
+fn tenant(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Uuid>> {
+    let Some(text) = maybe_shown(row, column)? else {
+        return Ok(None);
+    };
+    let none = || {
+        let why = "tenant_id is no uuid in lower case".into();
+        rusqlite::Error::FromSqlConversionFailure(column, Type::Text, why)
+    };
+    uuid(&text).ok_or_else(none).map(Some)
+}
+
+/// Found by its text, it must be written as we do.
+fn uuid(text: &str) -> Option<Uuid> {
+    let id = Uuid::try_parse(text).ok()?;
+    let mut canonical = Uuid::encode_buffer();
+    (id.hyphenated().encode_lower(&mut canonical) == text).then_some(id)
 }

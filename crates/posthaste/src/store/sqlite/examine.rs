@@ -1,18 +1,33 @@
 //! Examine: what a relay on SQLite depends on, and what may trouble it.
 
-use rusqlite::Connection;
+use std::time::Duration;
 
-use super::Outbox;
+use rusqlite::{Connection, OptionalExtension};
+
 use super::link::Link;
+use super::{Outbox, decode};
 use crate::store::{Finding, StoreError};
 
 /// A file of which more than half is free is worth a vacuum, if it is this large.
 const WORTH_A_VACUUM: i64 = 64 * 1024 * 1024;
 
+/// Clocks that are this far apart are worth a word.
+const SKEW: Duration = Duration::from_secs(5);
+
 impl Outbox {
     /// Everything that was looked at, good or bad.
     pub(super) fn find(&self, link: &mut Link) -> Result<Vec<Finding>, StoreError> {
-        link.write(|connection| Ok(vec![library(), journal(connection)?, space(connection)?]))
+        link.write(|connection| {
+            let newest = connection
+                .prepare_cached(&self.sql.newest)?
+                .query_row([], |row| row.get(0));
+            Ok(vec![
+                library(),
+                clock(newest.optional()?, decode::now()),
+                journal(connection)?,
+                space(connection)?,
+            ])
+        })
     }
 }
 
@@ -23,6 +38,24 @@ fn library() -> Finding {
         rusqlite::version()
     );
     Finding::good("library", found)
+}
+
+/// The clock of this machine decides what is due: it must not have been set back.
+fn clock(newest: Option<i64>, now: i64) -> Finding {
+    let ahead = newest.map_or(0, |newest| newest.saturating_sub(now));
+    match ahead > decode::length(SKEW) {
+        true => Finding::good(
+            "clock",
+            format!(
+                "the latest event was enqueued {} s from now",
+                ahead / 1_000_000
+            ),
+        )
+        .doubtful(
+            "this machine's clock was set back, or a producer's is ahead: such events wait until it has caught up; synchronise it (NTP)",
+        ),
+        false => Finding::good("clock", "no event is from the future"),
+    }
 }
 
 fn journal(connection: &Connection) -> rusqlite::Result<Finding> {

@@ -12,13 +12,13 @@ impl Outbox {
         sequence: i64,
         topic: &str,
     ) -> rusqlite::Result<()> {
-        let headers = connection
+        let letter = connection
             .prepare_cached(&self.sql.dead)?
             .query_row([sequence], decode::letter)?;
-        if let Some(headers) = headers {
+        if let Some((headers, tenant)) = letter {
             connection
                 .prepare_cached(&self.sql.letter)?
-                .execute(params![sequence, topic, headers])?;
+                .execute(params![sequence, topic, headers, tenant])?;
         }
         Ok(())
     }

@@ -113,13 +113,18 @@ impl Link {
                     std::thread::sleep(Duration::from_millis(1));
                 }
                 Err(error) => {
-                    self.connection = None;
-                    self.durable = None;
-                    self.seen = None;
+                    self.close();
                     return Err(classify(error));
                 }
             }
         }
+    }
+
+    /// Whatever comes next begins with a fresh connection.
+    pub(super) fn close(&mut self) {
+        self.connection = None;
+        self.durable = None;
+        self.seen = None;
     }
 
     fn open(&mut self) -> rusqlite::Result<&Connection> {

@@ -13,14 +13,13 @@ use super::{Outbox, decode};
 use crate::event::Status;
 use crate::store::group::{Dead, Grouping};
 use crate::store::{
-    ATTEMPTS_KEPT, Attempt, BlockedKey, Ending, Filter, Group, Health, LIVE_LOOK, Mark, Order,
-    PAGE_LOOK, Page, RelayInfo, Stats, StoreError, WAITING_LOOK, crew, history,
+    ATTEMPTS_KEPT, Attempt, BLOCKED_LOOK, BlockedKey, Ending, Filter, GROUP_LOOK, Group, Health,
+    LIVE_LOOK, Mark, Order, PAGE_LOOK, Page, RelayInfo, Stats, StoreError, WAITING_LOOK, crew,
+    history,
 };
 
 /// What has been leased for longer is stuck.
 const STUCK: Duration = Duration::from_secs(300);
-/// So many dead, and so many waiting events are looked at for keys that they block.
-const BLOCKED_LOOK: u32 = 5_000;
 
 impl Outbox {
     /// The outbox in numbers.
@@ -131,7 +130,8 @@ impl Outbox {
         let Some(filter) = filter.of_the_dead() else {
             return Ok(Vec::new());
         };
-        let values = conditions(&filter, decode::now());
+        let mut values = conditions(&filter, decode::now());
+        values.push(Value::Integer(GROUP_LOOK.into()));
         let ids = &filter.ids;
         let groups = link.read(|connection| {
             let mut groups = Grouping::default();
@@ -264,7 +264,7 @@ fn mark(row: &Row<'_>) -> rusqlite::Result<Mark> {
 fn attempt(row: &Row<'_>) -> rusqlite::Result<Attempt> {
     let took: Option<f64> = row.get(4)?;
     Ok(Attempt {
-        number: row.get(0)?,
+        number: decode::attempts(row, 0)?,
         epoch: row.get(1)?,
         claimed_at: Some(decode::system_time(row.get(2)?)),
         ended_at: Some(decode::system_time(row.get(3)?)),
@@ -299,9 +299,13 @@ fn head(row: &Row<'_>) -> rusqlite::Result<(BlockedKey, i64)> {
         key: decode::shown(row, 0)?,
         head: decode::id(row, 1)?,
         topic: decode::shown(row, 2)?,
-        status: Status::parse(&decode::shown(row, 3)?).expect("the table checks the status"),
+        status: match Status::parse(&decode::shown(row, 3)?) {
+            Some(status) => status,
+            None if dead_at.is_some() => Status::Dead,
+            None => Status::Pending,
+        },
         reason: decode::reason(decode::maybe_shown(row, 4)?),
-        attempts: row.get(5)?,
+        attempts: decode::attempts(row, 5)?,
         error: decode::maybe_shown(row, 6)?,
         since: dead_at.unwrap_or(decode::system_time(row.get(7)?)),
         next_attempt_at: match dead_at {

@@ -194,7 +194,17 @@ impl Outbox {
     ) -> Result<Vec<Receipt>, EnqueueError> {
         let outbox = Enqueue::of(Table::clone(&self.table)).topics(topics);
         let enqueued = link
-            .write(|transaction| Ok(outbox.enqueue_all_sync(transaction, messages)))
+            .write(
+                |transaction| match outbox.enqueue_all_sync(transaction, messages) {
+                    // What it wrote is to be undone.
+                    Err(EnqueueError::Database(error)) => Err(match error.downcast() {
+                        Ok(error) => *error,
+                        Err(other) => rusqlite::Error::ToSqlConversionFailure(other),
+                    }),
+                    // Refused before anything was written.
+                    answered => Ok(answered),
+                },
+            )
             .map_err(EnqueueError::database)?;
         self.home.listeners.wake();
         enqueued

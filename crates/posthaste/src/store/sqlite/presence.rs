@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use uuid::Uuid;
 
-use super::Outbox;
 use super::home::Lock;
 use super::link::Link;
+use super::{Outbox, decode};
 use crate::store::StoreError;
 
 /// How often to look for owners that are gone and without leases: it reads all live events.
@@ -28,7 +28,6 @@ pub(super) struct Standing {
 /// Who this is, and the right to relay for as long as this is kept.
 pub(super) struct Present {
     pub(super) owner: Uuid,
-    pub(super) gone: Vec<Uuid>,
     _lock: Arc<Lock>,
 }
 
@@ -41,7 +40,13 @@ impl Outbox {
         *self.owner.lock().expect("not poisoned")
     }
 
-    /// Is known as an owner from now on. Another process that relays the file is an error.
+    /// Owners that are known to be gone.
+    pub(super) fn gone(&self) -> Vec<Uuid> {
+        self.standing().gone.iter().copied().collect()
+    }
+
+    /// Is known as an owner from now on. Another process that relays the file is an error. Only the thread
+    /// that writes does this, and leaves: so whoever has left stays away until it claims again.
     pub(super) fn be_present(&self, link: &mut Link) -> Result<Present, StoreError> {
         let lock = {
             let mut standing = self.standing();
@@ -67,25 +72,21 @@ impl Outbox {
         let owner = self.owner();
         self.home
             .relays(&self.key, |relays| relays.owners.insert(owner, true));
-        Ok(Present {
-            owner,
-            gone: standing.gone.iter().copied().collect(),
-            _lock: lock,
-        })
+        Ok(Present { owner, _lock: lock })
     }
 
     /// Looks for owners that are gone. Gives back how many are new.
     pub(super) fn find_gone(&self, link: &mut Link) -> Result<usize, StoreError> {
-        let present = self.be_present(link)?;
-        let known: HashSet<Uuid> = present.gone.iter().copied().collect();
+        let _present = self.be_present(link)?;
+        let known = self.gone();
         if !known.is_empty() && self.forgets() {
-            self.forget(link, &present.gone)?;
+            self.forget(link, &known)?;
         }
         let gone: HashSet<Uuid> = self.home.relays(&self.key, |relays| {
             let gone = relays.owners.iter().filter(|(_, present)| !**present);
             gone.map(|(owner, _)| *owner).collect()
         });
-        let new = gone.difference(&known).count();
+        let new = gone.iter().filter(|owner| !known.contains(owner)).count();
         self.standing().gone = gone;
         Ok(new)
     }
@@ -158,11 +159,49 @@ impl Outbox {
 
     /// Who holds leases.
     fn leased(&self, link: &mut Link) -> Result<HashSet<Uuid>, StoreError> {
-        let owners: Vec<String> = link.read(|connection| {
+        link.read(|connection| {
             let mut statement = connection.prepare_cached(&self.sql.leased)?;
-            statement.query_map([], |row| row.get(0))?.collect()
-        })?;
-        let owners = owners.iter().map(|owner| Uuid::parse_str(owner));
-        Ok(owners.filter_map(Result::ok).collect())
+            let owners = statement.query_map([], |row| decode::maybe_id(row, 0))?;
+            owners.filter_map(Result::transpose).collect()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+    use crate::store::cursors::Cursor;
+    use crate::store::sqlite::Sqlite;
+    use crate::store::{Claim, Store};
+    use crate::{Table, schema};
+
+    #[tokio::test]
+    async fn a_look_that_comes_after_its_store_has_left_takes_nothing_back() {
+        let dir = std::env::temp_dir().join(format!("posthaste-{}", Uuid::new_v4().simple()));
+        std::fs::create_dir(&dir).unwrap();
+        let (path, table) = (dir.join("shop.db"), Table::parse("orders_outbox").unwrap());
+        let mut connection = rusqlite::Connection::open(&path).unwrap();
+        schema::sqlite::apply(&mut connection, &table).unwrap();
+        let address = format!("sqlite:{}", path.display());
+        let store = Sqlite::connect(&address, table).await.unwrap();
+        let claim = Claim::new(1);
+        store.claim(&claim).await.unwrap();
+        let outbox = &store.outbox;
+        let (go_on, waits) = channel::<()>();
+        let busy = outbox.home.looker.begin(move |_| Ok(waits.recv().is_ok()));
+        let look = outbox.begin_look(&claim, Cursor(i64::MIN, 0));
+        store.leave().await.unwrap();
+        go_on.send(()).unwrap();
+        assert!(busy.wait().await.unwrap());
+        look.wait().await.unwrap();
+        let lock = std::fs::File::open(dir.join("shop.db-relay")).unwrap();
+        assert!(lock.try_lock().is_ok(), "nobody relays any more");
+        let owners = outbox
+            .home
+            .relays(&outbox.key, |relays| relays.owners.clone());
+        assert!(owners.values().all(|present| !present), "{owners:?}");
+        std::fs::remove_dir_all(dir).unwrap();
     }
 }

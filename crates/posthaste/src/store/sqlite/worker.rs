@@ -3,6 +3,7 @@
 //! The one that writes also watches whether others have: the pragma that tells leaves out what its own
 //! connection did.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
@@ -99,10 +100,9 @@ impl Worker {
         work: impl FnOnce(&mut Link) -> Result<T, StoreError> + Send + 'static,
     ) -> Begun<T> {
         let (answer, answered) = oneshot::channel();
+        let job = move |link: &mut Link| drop(answer.send(survived(link, work)));
         // Of a thread that has ended, whoever waits is told.
-        let _ = self
-            .0
-            .send(Box::new(move |link| drop(answer.send(work(link)))));
+        let _ = self.0.send(Box::new(job));
         Begun(answered)
     }
 
@@ -110,6 +110,21 @@ impl Worker {
     pub(super) fn rouse(&self) {
         let _ = self.0.send(Box::new(|_| {}));
     }
+}
+
+/// Does something without taking the thread along, should it panic.
+fn survived<T>(
+    link: &mut Link,
+    work: impl FnOnce(&mut Link) -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    let done = catch_unwind(AssertUnwindSafe(|| work(&mut *link)));
+    done.unwrap_or_else(|_| {
+        link.close();
+        Err(StoreError::Unavailable(
+            "a panic on the thread of the connection, which is told where this process writes its errors: please report it"
+                .into(),
+        ))
+    })
 }
 
 fn watch(mut link: Link, jobs: &Receiver<Job>, listeners: &Listeners) {
@@ -127,6 +142,26 @@ fn watch(mut link: Link, jobs: &Receiver<Job>, listeners: &Listeners) {
         if link.is_changed_by_others() {
             changed = Instant::now();
             listeners.wake();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::link::Role;
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_costs_neither_the_thread_nor_what_comes_after() {
+        let link = |role| Link::new("/nowhere.db".into(), role);
+        for worker in [
+            Worker::start(link(Role::Reads)).unwrap(),
+            Worker::start_watching(link(Role::Writes), Arc::default()).unwrap(),
+        ] {
+            let begun = worker.begin::<()>(|_| panic!("a defect of a test"));
+            let after = worker.run(|_| Ok(42)).await;
+            assert_eq!(begun.wait().await.unwrap_err().code(), "store.unavailable");
+            assert_eq!(after.unwrap(), 42);
         }
     }
 }
