@@ -367,7 +367,7 @@ async fn many_processes_may_apply_at_once() {
     if let Ok(address) = std::env::var("POSTHASTE_APPLY") {
         assert_eq!(
             posthaste::schema::apply_at(&address, &table).await.unwrap(),
-            2
+            3
         );
         return;
     }
