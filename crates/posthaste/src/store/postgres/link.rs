@@ -199,16 +199,15 @@ impl Session {
         sql: &str,
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, StoreError> {
+        let statement = self.prepared(name, sql).await?;
         let set = format!("set statement_timeout = {}", limit.as_millis());
-        // Sent one after the other, without waiting for answers.
-        let (set, statement) =
-            tokio::join!(self.client.batch_execute(&set), self.prepared(name, sql));
-        set.map_err(classify)?;
-        let statement = statement?;
-        let (rows, reset) = tokio::join!(
+        // All three are sent before any is waited for: whoever gives up meanwhile leaves no limit behind.
+        let (set, rows, reset) = tokio::join!(
+            self.client.batch_execute(&set),
             self.client.query(&statement, params),
             self.client.batch_execute("reset statement_timeout"),
         );
+        set.map_err(classify)?;
         let rows = rows.map_err(classify)?;
         reset.map_err(classify)?;
         Ok(rows)
