@@ -1,6 +1,7 @@
 //! The daemon, and what sets it up and examines it, as real processes on real databases.
 #![allow(missing_docs, clippy::unwrap_used, reason = "these are tests")]
 
+mod canary;
 mod demo;
 mod doctor;
 mod help;

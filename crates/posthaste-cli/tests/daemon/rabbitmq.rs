@@ -1,5 +1,8 @@
 //! `run` and `doctor` with RabbitMQ: the example, and what the log must not tell.
 
+use std::io::{Read, Write};
+use std::net::TcpListener;
+
 use posthaste_testkit::server::{self, RabbitMq};
 use uuid::Uuid;
 
@@ -82,4 +85,51 @@ fn a_wrong_password_is_told_without_it() {
     daemon.says("ACCESS_REFUSED");
     daemon.stop();
     assert_eq!(place.count("pending"), 1);
+}
+
+/// A webhook that wants no more calls.
+fn gone() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for caller in listener.incoming() {
+            let (mut caller, mut call) = (caller.unwrap(), [0; 4096]);
+            let _ = caller.read(&mut call);
+            let _ = caller.write_all(b"HTTP/1.1 410 Gone\r\ncontent-length: 0\r\n\r\n");
+        }
+    });
+    port
+}
+
+// F10
+#[test]
+fn a_dead_letter_arrives_where_letters_go_with_what_went_wrong() {
+    let place = Place::sqlite();
+    let exchange = example(&place);
+    act(&["place", &exchange]);
+    let configured = std::fs::read_to_string(place.file("posthaste.toml")).unwrap();
+    let outbox = "table = \"orders_outbox\"";
+    assert!(configured.contains(outbox), "{configured}");
+    let letters = "[outbox.dead_letter]\ntopic = \"dead.letters.v1\"\n\
+                   [[outbox.route]]\ntopic = \"shop.*\"\nsink = \"hook\"\n\
+                   [[outbox.route]]\ntopic = \"*\"\nsink = \"orders\"\n";
+    let configured = configured.replace(outbox, &format!("{outbox}\n{letters}"));
+    let port = gone();
+    let hook = format!("url = \"http://127.0.0.1:{port}/\"\nallow = [\"127.0.0.1\"]");
+    place.write(&format!(
+        "{configured}\n[sink.hook]\ntype = \"http\"\n{hook}\n"
+    ));
+    place.migrated().enqueue(1);
+    let daemon = place.run();
+    daemon.until("its letter is delivered", || place.count("delivered") == 1);
+    assert_eq!(daemon.stop().code, 0);
+    let read = act(&["read", &exchange]);
+    let letter: serde_json::Value = serde_json::from_str(read.trim()).unwrap();
+    let told = &letter["properties"]["headers"];
+    let dead = place.ask(&["dead", "--json"]).json().remove(0);
+    assert_eq!(told["posthaste-dead-letter-of"], dead["id"]);
+    assert_eq!(told["posthaste-dead-reason"], "rejected");
+    assert_eq!(told["posthaste-dead-topic"], "shop.order.placed.v1");
+    let error = told["posthaste-dead-error"].as_str().unwrap();
+    assert!(error.contains("410"), "{error}");
 }
