@@ -208,7 +208,7 @@ impl Engine {
         meter.total.increment(1);
         meter.latency.record(took.as_secs_f64());
         destination.tally.tried(&outcome, took);
-        self.judge_destination(destination, &outcome, timed_out);
+        self.judge_destination(destination, event, &outcome, timed_out);
         if outcome == Outcome::Delivered {
             let age = event.age + claimed.elapsed();
             meters.end_to_end.record(age.as_secs_f64());
@@ -266,7 +266,13 @@ impl Engine {
         }
     }
 
-    fn judge_destination(&self, destination: &Destination, outcome: &Outcome, timed_out: bool) {
+    fn judge_destination(
+        &self,
+        destination: &Destination,
+        event: &Event,
+        outcome: &Outcome,
+        timed_out: bool,
+    ) {
         let now = Instant::now();
         let random = self.settings.random;
         let mut circuit = destination.circuit();
@@ -290,7 +296,7 @@ impl Engine {
             }
         };
         if let (true, Some(why)) = (opened, outcome.why()) {
-            let error = presentable(why, b"");
+            let error = presentable(why, &event.payload);
             self.observer.circuit(&destination.name, true);
             destination.is_down(now, error.clone());
             tracing::warn!(
