@@ -187,8 +187,8 @@ impl Engine {
             return (verdict, None);
         }
         let span = self.span(destination, event);
-        let follow = self.settings.trace.filter(|_| !span.is_disabled());
-        let context = follow.and_then(|follow| follow(&span, event.trace.as_ref()));
+        let tracing = self.settings.trace.filter(|_| !span.is_disabled());
+        let context = tracing.and_then(|tracing| (tracing.follow)(&span, event.trace.as_ref()));
         // With the span's own context, so that consumers are its children.
         let sent = context.map(|context| {
             let mut event = Event::clone(event);

@@ -34,7 +34,7 @@ mod view;
 pub use envelope::Envelope;
 pub use metric::{METRICS, Metric, MetricKind, describe_metrics};
 #[cfg(feature = "opentelemetry")]
-pub use opentelemetry::opentelemetry;
+pub use opentelemetry::OPENTELEMETRY;
 /// Which topics a route or a subscription is for.
 #[doc(inline)]
 pub use posthaste::Pattern;
@@ -42,7 +42,7 @@ pub use redeliver::finish_job;
 pub use relay::{Relay, Waker};
 pub use retry::Retry;
 pub use route::Matcher;
-pub use settings::{Builder, Cleaning, Follow, Mode, Problem, Settings, SettingsError};
+pub use settings::{Builder, Cleaning, Mode, Problem, Settings, SettingsError, Tracing};
 pub use tally::{Deliveries, Durations};
 pub use template::Template;
 pub use view::{CircuitState, DestinationStanding, Outage, Standing, View};

@@ -1,4 +1,4 @@
-//! Dispatches as spans of OpenTelemetry, for [`Builder::trace_with`](crate::Builder::trace_with).
+//! What a relay does as spans of OpenTelemetry, for [`Builder::trace_with`](crate::Builder::trace_with).
 //!
 //! Needs a layer of `tracing-opentelemetry` in the process; who exports what it gathers is not known here.
 
@@ -8,9 +8,11 @@ use posthaste::TraceContext;
 use tracing::Span;
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 
-/// Makes the span a child of the one that enqueued the event, in its trace. The context of the
+use crate::settings::Tracing;
+
+/// Makes the span of a dispatch a child of the one that enqueued the event, in its trace. The context of the
 /// span travels on, so that consumers become its children. One that is not sampled leaves no gap: then
-/// what is stored travels.
+/// what is stored travels. Claims and settlements are linked to the traces of their events.
 ///
 /// ```no_run
 /// # async fn example(store: impl posthaste::Store) -> Result<(), Box<dyn std::error::Error>> {
@@ -18,11 +20,19 @@ use tracing_opentelemetry::OpenTelemetrySpanExt;
 ///
 /// let relay = Relay::builder(store)
 ///     .destination("log", sink::stdout())
-///     .trace_with(posthaste_relay::opentelemetry)
+///     .trace_with(posthaste_relay::OPENTELEMETRY)
 ///     .build()?;
 /// # Ok(()) }
 /// ```
-pub fn opentelemetry(span: &Span, stored: Option<&TraceContext>) -> Option<TraceContext> {
+pub const OPENTELEMETRY: Tracing = Tracing { follow, link };
+
+fn link(span: &Span, stored: &TraceContext) {
+    if let Some(stored) = stored.as_span() {
+        span.add_link(stored);
+    }
+}
+
+fn follow(span: &Span, stored: Option<&TraceContext>) -> Option<TraceContext> {
     if span.is_disabled() {
         return None;
     }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering as Memory};
 use std::time::{Duration, Instant};
 
 use posthaste::store::{Claim, Claimed, Ordering, Reach, Scope, Settlement, Verdict};
-use posthaste::{DeadReason, Lease, Store, StoreError};
+use posthaste::{DeadReason, Event, Lease, Store, StoreError};
 use tokio::sync::{Notify, watch};
 use tokio::task::{JoinError, JoinSet};
 use tracing::Instrument;
@@ -28,6 +28,8 @@ use crate::view::View;
 const WATCH: Duration = Duration::from_millis(500);
 /// How long a store that does not answer holds up a stop.
 const PARTING: Duration = Duration::from_secs(5);
+/// A span has at most as many links by default.
+const LINKS: usize = 128;
 /// How long to wait for a fuller batch while the hand is nearly full.
 const GATHER: Duration = Duration::from_millis(5);
 
@@ -338,7 +340,10 @@ impl Engine {
         let span = self.claim_span(claim.limit);
         let claimed = self.store.claim(claim).instrument(span.clone()).await;
         match &claimed {
-            Ok(claimed) => span.record("messaging.batch.message_count", claimed.leases() as i64),
+            Ok(claimed) => {
+                self.link_span(&span, claimed.events.iter());
+                span.record("messaging.batch.message_count", claimed.leases() as i64)
+            }
             Err(error) => span.record("error.type", error.code()),
         };
         drop(span);
@@ -378,6 +383,20 @@ impl Engine {
         self.store.claim(&claim).await
     }
 
+    /// Links the span of what is done for many events to their traces, if anybody traces.
+    pub(crate) fn link_span<'e>(
+        &self,
+        span: &tracing::Span,
+        events: impl Iterator<Item = &'e Event>,
+    ) {
+        if let Some(tracing) = self.settings.trace.filter(|_| !span.is_disabled()) {
+            let traces = events.filter_map(|event| event.trace.as_ref());
+            traces
+                .take(LINKS)
+                .for_each(|trace| (tracing.link)(span, trace));
+        }
+    }
+
     fn claim_span(&self, limit: u32) -> tracing::Span {
         let table = &self.observer.table;
         tracing::debug_span!(
@@ -415,7 +434,7 @@ impl Engine {
             })
             .chain(released)
             .collect();
-        self.settle_all(&settlements).await;
+        self.settle_all(&settlements, &[]).await;
     }
 
     /// Waits until there is room for a batch, or at least for something.

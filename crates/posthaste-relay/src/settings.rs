@@ -98,14 +98,20 @@ pub struct Settings {
     /// See [`Builder::mask_tenant`].
     pub mask_tenant: bool,
     /// See [`Builder::trace_with`].
-    pub trace: Option<Follow>,
+    pub trace: Option<Tracing>,
     /// See [`Builder::random`].
     pub random: fn() -> f64,
 }
 
-/// Makes the span of a dispatch follow the trace that is stored with its event, and gives back the
-/// context that travels in its place. `None`: what is stored travels, untouched.
-pub type Follow = fn(&tracing::Span, Option<&TraceContext>) -> Option<TraceContext>;
+/// How spans become parts of the traces that are stored with events.
+#[derive(Debug, Clone, Copy)]
+pub struct Tracing {
+    /// Makes the span of a dispatch follow the trace that is stored with its event, and gives back the
+    /// context that travels in its place. `None`: what is stored travels, untouched.
+    pub follow: fn(&tracing::Span, Option<&TraceContext>) -> Option<TraceContext>,
+    /// Links the span of what is done for many events at once, such as a claim, to the trace of one of them.
+    pub link: fn(&tracing::Span, &TraceContext),
+}
 
 impl Default for Settings {
     fn default() -> Self {
@@ -325,10 +331,10 @@ impl Builder {
     }
 
     /// Who makes spans of dispatches parts of the traces that are stored with events, such as
-    /// `posthaste_relay::opentelemetry` (feature `opentelemetry`). Defaults to nobody: the stored
+    /// [`OPENTELEMETRY`](crate::OPENTELEMETRY) (feature `opentelemetry`). Defaults to nobody: the stored
     /// context travels to the destination as it is.
-    pub fn trace_with(mut self, follow: Follow) -> Self {
-        self.settings.trace = Some(follow);
+    pub fn trace_with(mut self, tracing: Tracing) -> Self {
+        self.settings.trace = Some(tracing);
         self
     }
 

@@ -70,7 +70,7 @@ impl Engine {
                 verdict: done.verdict.clone(),
             })
             .collect();
-        let lost = self.settle_all(&settlements).await;
+        let lost = self.settle_all(&settlements, batch).await;
         if !lost.is_empty() {
             self.observer
                 .count("outbox_lost_leases_total", lost.len() as u64);
@@ -104,14 +104,15 @@ impl Engine {
 
     /// Tries until the store answers. What it was told twice it refuses the second time. Should it
     /// refuse one verdict for what it says, the others are settled all the same. Gives back the
-    /// leases that are lost.
-    pub(crate) async fn settle_all(&self, settlements: &[Settlement]) -> Vec<Lease> {
+    /// leases that are lost. `told`: whose traces tell of it.
+    pub(crate) async fn settle_all(&self, settlements: &[Settlement], told: &[Done]) -> Vec<Lease> {
         let mut lost = Vec::new();
         let mut left = vec![settlements.to_vec()];
         let mut pause = FIRST_PAUSE;
         while let Some(batch) = left.pop() {
             let started = Instant::now();
             let span = self.settle_span(batch.len());
+            self.link_span(&span, told.iter().map(|done| &*done.event));
             let settled = self.store.settle(&batch).instrument(span.clone()).await;
             if let Err(error) = &settled {
                 span.record("error.type", error.code());

@@ -29,6 +29,7 @@ def read(request):
                     "trace": span.trace_id.hex(),
                     "span": span.span_id.hex(),
                     "parent": span.parent_span_id.hex(),
+                    "links": [link.span_id.hex() for link in span.links],
                     "kind": KINDS[span.kind],
                     "status": STATUS[span.status.code],
                     "took": span.end_time_unix_nano - span.start_time_unix_nano,

@@ -55,7 +55,7 @@ pub(crate) fn run(place: &Place) -> Result<(), Failure> {
     if let Some(tracing) = &config.tracing {
         tracing::info!(endpoint = tracing.endpoint, "exporting spans");
         for outbox in &mut outboxes {
-            outbox.settings.trace = Some(posthaste_relay::opentelemetry);
+            outbox.settings.trace = Some(posthaste_relay::OPENTELEMETRY);
         }
     }
     let ended = runtime.block_on(serve_all(config, outboxes));

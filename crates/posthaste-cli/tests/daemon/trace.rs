@@ -15,7 +15,7 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use posthaste::{Message, Outbox, TopicRule, TraceContext};
 use posthaste_testkit::server::{self, OtlpReceiver, Redis};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tracing::Instrument;
 use tracing_subscriber::layer::SubscriberExt;
 use uuid::Uuid;
@@ -205,6 +205,7 @@ fn one_trace_leads_from_the_producer_over_the_relay_to_the_consumer() {
         let span = named(&spans, &format!("{name} {}", place.table));
         assert_eq!(span["attributes"]["messaging.operation.type"], kind);
         assert_eq!(span["attributes"]["messaging.batch.message_count"], 1);
+        assert_eq!(span["links"], json!([enqueue["span"]]), "{span:#}");
     }
 }
 

@@ -199,18 +199,33 @@ impl Session {
         sql: &str,
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, StoreError> {
-        let statement = self.prepared(name, sql).await?;
+        // To prepare it may take long, too: whoever locks the table holds it up.
+        let statement = self.within(limit, self.prepared(name, sql)).await?;
+        let answer = async {
+            let rows = self.client.query(&statement, params).await;
+            rows.map_err(classify)
+        };
+        self.within(limit, answer).await
+    }
+
+    async fn within<T>(
+        &self,
+        limit: Duration,
+        work: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
         let set = format!("set statement_timeout = {}", limit.as_millis());
-        // All three are sent before any is waited for: whoever gives up meanwhile leaves no limit behind.
-        let (set, rows, reset) = tokio::join!(
+        // All three are sent, in this order, before any is waited for: whoever gives up meanwhile leaves no
+        // limit behind.
+        let (set, done, reset) = tokio::join!(
+            biased;
             self.client.batch_execute(&set),
-            self.client.query(&statement, params),
+            work,
             self.client.batch_execute("reset statement_timeout"),
         );
         set.map_err(classify)?;
-        let rows = rows.map_err(classify)?;
+        let done = done?;
         reset.map_err(classify)?;
-        Ok(rows)
+        Ok(done)
     }
 
     async fn execute(
