@@ -11,6 +11,7 @@ mod dispatch;
 pub mod envelope;
 mod escape;
 mod hand;
+mod keep;
 mod metric;
 mod observe;
 #[cfg(feature = "opentelemetry")]

@@ -25,7 +25,7 @@ use crate::settle::Settling;
 use crate::view::View;
 
 /// How often to look for relays that are gone, and to confirm leadership.
-const WATCH: Duration = Duration::from_millis(500);
+pub(crate) const WATCH: Duration = Duration::from_millis(500);
 /// How long a store that does not answer holds up a stop.
 const PARTING: Duration = Duration::from_secs(5);
 /// A span has at most as many links by default.
@@ -73,9 +73,9 @@ pub(crate) struct Engine {
     pub(crate) observer: Observer,
     pub(crate) wake: Arc<Notify>,
     /// The store answers again.
-    recovered: Notify,
+    pub(crate) recovered: Notify,
     /// Someone is gone: look from the oldest on.
-    take_over: AtomicBool,
+    pub(crate) take_over: AtomicBool,
     /// Whether it is an active relay.
     pub(crate) leading: AtomicBool,
     pub(crate) pausing: Pausing,
@@ -493,80 +493,6 @@ impl Engine {
         leads
     }
 
-    /// Prolongs leases while work goes on.
-    async fn keep_leases(self: Arc<Self>) {
-        let lease = self.settings.lease;
-        while !self.rest_until_gone(lease / 6).await {
-            let expiring = self.hand.expiring(lease * 5 / 6);
-            if expiring.is_empty() {
-                continue;
-            }
-            let sent = Instant::now();
-            match self.store.extend(&expiring, lease).await {
-                Ok(lost) => {
-                    self.hand.extended(&expiring, sent + lease);
-                    self.hand.lost(&lost);
-                    if !lost.is_empty() {
-                        tracing::warn!(
-                            table = self.observer.table,
-                            lost = lost.len(),
-                            "leases were lost"
-                        );
-                    }
-                }
-                Err(error) => self.log_store("extend", &error),
-            }
-        }
-    }
-
-    /// Looks for relays that are gone, and for what is paused.
-    async fn watch(self: Arc<Self>) {
-        let mut failed = false;
-        loop {
-            let (gone, _) = tokio::join!(self.store.take_over(), self.obey_pauses());
-            // The loop may have begun to wait for long: another process had the file, say.
-            if std::mem::replace(&mut failed, gone.is_err()) && gone.is_ok() {
-                self.recovered.notify_one();
-            }
-            match gone {
-                Ok(0) => {}
-                Ok(gone) => {
-                    tracing::warn!(
-                        table = self.observer.table,
-                        gone,
-                        "taking over from relays that are gone"
-                    );
-                    self.take_over.store(true, Memory::Relaxed);
-                    self.wake.notify_one();
-                }
-                Err(error) => self.log_store("take over", &error),
-            }
-            self.observer
-                .in_hand(self.hand.load(), self.settings.in_flight);
-            if self.rest(WATCH).await {
-                return;
-            }
-        }
-    }
-
-    /// Counts what is there, for the gauges.
-    async fn count(self: Arc<Self>) {
-        loop {
-            match self.store.stats().await {
-                Ok(stats) => self.observer.stats(&stats),
-                Err(error) => self.log_store("stats", &error),
-            }
-            // Not every user may know.
-            match self.store.health().await {
-                Ok(health) => self.observer.health(&health),
-                Err(error) => tracing::debug!(code = error.code(), "no database health: {error}"),
-            }
-            if self.rest(self.settings.stats_interval).await {
-                return;
-            }
-        }
-    }
-
     /// Waits until all that was under way is settled, but not for ever.
     async fn finish(&self) {
         let patience = self.settings.dispatch_timeout + Duration::from_secs(5);
@@ -606,12 +532,6 @@ impl Engine {
             () = tokio::time::sleep(pause) => self.is_stopping(),
             () = self.stopping() => true,
         }
-    }
-
-    /// Pauses, also while the relay is stopping, as leases still have to be kept.
-    async fn rest_until_gone(&self, pause: Duration) -> bool {
-        tokio::time::sleep(pause).await;
-        self.is_stopping() && self.hand.is_empty()
     }
 
     pub(crate) fn log_store(&self, what: &str, error: &StoreError) {
