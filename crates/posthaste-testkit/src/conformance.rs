@@ -159,6 +159,9 @@ macro_rules! conformance {
                 a_letter_says_what_the_dead_event_said
                 a_letter_is_an_event_like_any_other
                 odd_topics_and_errors_are_told_in_plain_ascii
+                a_letter_tells_of_every_attempt
+                a_letter_tells_of_the_newest_attempts_in_few_bytes
+                a_letter_tells_of_attempts_before_a_redelivery
                 without_a_topic_there_is_no_letter
                 a_letter_that_dies_makes_no_letter
                 a_discarded_event_makes_no_letter
