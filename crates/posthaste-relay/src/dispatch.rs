@@ -25,7 +25,7 @@ use crate::sink::Outcome;
 /// As many deliveries share a task. More would send more at once, but a sink that blocks its thread
 /// holds up the others in its task.
 const CROWD: usize = 64;
-/// A destination may ask to be left alone for this long at most.
+/// A destination may ask for an event to be kept from it for this long at most.
 const LONGEST_WISH: Duration = Duration::from_secs(3600);
 
 /// An event, and where it goes, if any route is for it.
@@ -278,6 +278,7 @@ impl Engine {
         let mut circuit = destination.circuit();
         let opened = match outcome {
             Outcome::Unavailable(_) => circuit.unavailable(now, random()),
+            Outcome::Busy(_, wish) if !wish.is_zero() => circuit.busy(now, *wish),
             _ if timed_out => circuit.silent(now, random()),
             _ if circuit.is_closed() => false,
             _ => {
@@ -299,12 +300,12 @@ impl Engine {
             let error = presentable(why, &event.payload);
             self.observer.circuit(&destination.name, true);
             destination.is_down(now, error.clone());
-            tracing::warn!(
-                table = self.observer.table,
-                destination = destination.name,
-                error,
-                "the destination is down: pausing it"
-            );
+            let what = match outcome {
+                Outcome::Busy(..) => "the destination wants to be left alone: pausing it",
+                _ => "the destination is down: pausing it",
+            };
+            let destination = &destination.name;
+            tracing::warn!(table = self.observer.table, destination, error, "{what}");
         }
     }
 
@@ -315,7 +316,9 @@ impl Engine {
                 keep: settings.keep(),
             },
             Outcome::Retry(why) => self.retry(event, &why, Duration::ZERO),
-            Outcome::RetryAfter(why, after) => self.retry(event, &why, after.min(LONGEST_WISH)),
+            Outcome::RetryAfter(why, after) | Outcome::Busy(why, after) => {
+                self.retry(event, &why, after.min(LONGEST_WISH))
+            }
             Outcome::Reject(why) => {
                 let error = self.kept(&why, event);
                 self.dead(DeadReason::Rejected, error)

@@ -5,6 +5,7 @@
 mod endpoint;
 
 mod answers;
+mod busy;
 mod contract;
 mod faults;
 mod flow;
