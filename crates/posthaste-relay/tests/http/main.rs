@@ -11,6 +11,7 @@ mod faults;
 mod flow;
 mod guard;
 mod message;
+mod order;
 mod outage;
 mod settings;
 mod tls;
