@@ -318,12 +318,15 @@ impl Engine {
             return None;
         }
         let is_open = matches!(circuit.admission(now), Admission::Nothing(_));
+        let has_followers =
+            self.settings.ordering != Ordering::None && event.ordering_key.is_some();
         match (opened && !was_closed, timed_out && is_open) {
-            // A probe, to the end of the line: should it be this one's fault, the next one is another event.
-            (true, _) => Some(Verdict::Postpone {
+            // A probe, to the end of the line: should it be this one's fault, the next one is another event. Not
+            // one that others wait for: they would be at the front of the line, where no claim could go past them.
+            (true, _) if !has_followers => Some(Verdict::Postpone {
                 delay: Duration::ZERO,
             }),
-            (false, true) => Some(Verdict::Release),
+            (true, _) | (false, true) => Some(Verdict::Release),
             (false, false) => None,
         }
     }
