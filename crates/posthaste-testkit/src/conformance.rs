@@ -98,6 +98,7 @@ macro_rules! conformance {
                 a_retried_head_holds_back_its_followers
                 a_retried_head_goes_before_its_followers_in_the_smallest_claim
                 followers_of_a_retried_head_do_not_fill_the_batch
+                followers_of_a_retried_head_do_not_hide_it_from_a_probe
                 thousands_of_blocked_events_do_not_starve_others
                 a_dead_event_blocks_its_key_until_it_is_discarded
                 a_dead_event_that_is_redelivered_goes_first
@@ -159,6 +160,9 @@ macro_rules! conformance {
                 a_letter_says_what_the_dead_event_said
                 a_letter_is_an_event_like_any_other
                 odd_topics_and_errors_are_told_in_plain_ascii
+                a_letter_tells_of_every_attempt
+                a_letter_tells_of_the_newest_attempts_in_few_bytes
+                a_letter_tells_of_attempts_before_a_redelivery
                 without_a_topic_there_is_no_letter
                 a_letter_that_dies_makes_no_letter
                 a_discarded_event_makes_no_letter

@@ -16,6 +16,7 @@ mod debian;
 mod kafka;
 mod kafka_programs;
 mod maven;
+mod mortal;
 mod nats;
 mod otlp;
 mod port;
@@ -35,6 +36,7 @@ mod webhook;
 
 pub use chromium::chromium;
 pub use kafka::{Kafka, Listener};
+pub use mortal::{Fate, Mortal};
 pub use nats::Nats;
 pub use otlp::OtlpReceiver;
 pub use postgres::Postgres;

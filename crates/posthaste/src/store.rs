@@ -255,7 +255,19 @@ impl Claim {
             reach: Reach::Oldest,
         }
     }
+
+    /// With ordering by key, how many due events to look at, given what would do for so many.
+    pub(crate) fn look_at_least(&self, look: i64) -> i64 {
+        match self.reach {
+            // It has nowhere to go on from: the first of a key may be due after very many of its followers.
+            Reach::Aside => look.max(LOOK_ASIDE),
+            Reach::Oldest | Reach::Onward | Reach::Latest => look,
+        }
+    }
 }
+
+/// How many due events a claim aside looks at, at least. They are few: a probe, and what follows it for some seconds.
+const LOOK_ASIDE: i64 = 10_000;
 
 /// Where a claim looks for due events.
 ///

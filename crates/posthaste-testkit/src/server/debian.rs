@@ -9,6 +9,9 @@ use std::process::{Command, Stdio};
 /// Debian asks this program before it starts a service.
 const POLICY: &str = "/usr/sbin/policy-rc.d";
 
+/// Whoever installs something has this locked.
+const TURNS: &str = "/run/posthaste-apt-get.lock";
+
 /// Installs `packages` with apt-get, as root on Debian or Ubuntu; everybody else is told what to
 /// install. The package lists are refreshed first: those of a fresh container are empty. No service
 /// of a package is started: tests start their own servers.
@@ -19,6 +22,10 @@ pub(super) fn install(packages: &[&str]) -> Result<()> {
             "not installed, and only root can install it: run `sudo apt-get install {list}`"
         )));
     }
+    // Another test may install something at the same time, and apt-get does not wait for its own lists.
+    let turn = fs::File::create(TURNS).map_err(Error::doing("taking turns to install"))?;
+    turn.lock()
+        .map_err(Error::doing("taking turns to install"))?;
     let _quiet = NoServices::new()?;
     apt_get(&["update"], &list)?;
     let mut arguments = vec!["install", "--yes", "--no-install-recommends"];
@@ -30,7 +37,7 @@ fn apt_get(arguments: &[&str], packages: &str) -> Result<()> {
     let shown = arguments.join(" ");
     eprintln!("running `apt-get {shown}`");
     let output = Command::new("apt-get")
-        // Another test program may install something at the same time.
+        // So may somebody else.
         .args(["--quiet", "-o", "DPkg::Lock::Timeout=600"])
         .args(arguments)
         .env("DEBIAN_FRONTEND", "noninteractive")

@@ -439,6 +439,7 @@ fn letter(row: &Stored, topic: &str) -> Option<Row> {
         error: row.last_error.as_deref(),
         attempts: row.attempts,
         created_at: row.created_at,
+        history: row.history.iter().rev().collect(),
     };
     let headers = death.letter(row.values.headers.as_bytes())?;
     let mut letter = anew(row.values.clone(), headers);

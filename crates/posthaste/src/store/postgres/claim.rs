@@ -70,7 +70,7 @@ impl Postgres {
             self.cursors().ended(claim, last, more);
             return Ok(self.claimed(&rows, owner, more));
         };
-        let look = limit * i64::from(LOOK);
+        let look = claim.look_at_least(limit * i64::from(LOOK));
         let on_failure = match on_failure {
             OnFailure::Block => "block",
             OnFailure::Park => "park",

@@ -191,7 +191,7 @@ impl Outbox {
         let Cursor(at, after) = from;
         let Look(namespace, topics, tenant, except) = Look::of(claim);
         let limit = i64::from(claim.limit);
-        let look = limit * LOOK;
+        let look = claim.look_at_least(limit * LOOK);
         let on_failure = match on_failure {
             OnFailure::Block => "block",
             OnFailure::Park => "park",
