@@ -82,19 +82,29 @@ impl Outbox {
         })
     }
 
+    /// How much there is to do for a job of this filter. It need not know.
+    pub(super) fn total(&self, link: &mut Link, filter: &Filter) -> Result<u64, StoreError> {
+        let counted = self.number(link, filter).and_then(|all| {
+            let left_out = filter.left_out();
+            let left_out = left_out.map_or(Ok(0), |left_out| self.number(link, &left_out))?;
+            Ok(all.saturating_sub(left_out))
+        });
+        match counted {
+            Err(StoreError::Slow(_)) => Ok(0),
+            counted => counted,
+        }
+    }
+
     /// Begins a job.
     pub(super) fn begin(
         &self,
         link: &mut Link,
         redelivery: &Redelivery,
+        total: u64,
         act: &Act,
     ) -> Result<Job, StoreError> {
         let filter = redelivery.meant()?;
         let id = Uuid::new_v4();
-        let mut total = self.number(link, &filter)?;
-        if let Some(left_out) = filter.left_out() {
-            total = total.saturating_sub(self.number(link, &left_out)?);
-        }
         let total = i64::try_from(total).unwrap_or(i64::MAX);
         let saved = redelivery.rate.map_or(0.0, savings);
         link.write(|connection| {
