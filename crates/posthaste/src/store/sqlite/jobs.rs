@@ -200,6 +200,13 @@ impl Outbox {
             allowed = allowed.min((saved * f64::from(rate) + 1e-6).floor() as u32);
         }
         if allowed == 0 {
+            // A clock that was set back: it need not catch up first.
+            if spent_at > now {
+                let values = params![id.to_string(), now, cursor.0, cursor.1, 0, now, false];
+                connection
+                    .prepare_cached(&self.sql.advance)?
+                    .execute(values)?;
+            }
             return Ok(true);
         }
         let look = limit.saturating_mul(LOOK).clamp(LEAST_LOOK, MOST_LOOK);
