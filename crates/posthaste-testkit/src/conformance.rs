@@ -74,6 +74,7 @@ macro_rules! conformance {
                 a_pending_event_without_an_attempt_left_is_dead
                 eight_relays_never_claim_the_same_event
                 claims_that_go_onward_reach_every_event
+                what_a_claim_leaves_out_stays_where_it_was_for_the_next
             }
             settle {
                 a_delivered_event_is_kept_or_deleted_as_asked
