@@ -126,6 +126,7 @@ macro_rules! conformance {
                 another_relay_leads_once_the_leader_left
                 another_relay_leads_once_the_leader_was_killed
                 a_relay_killed_before_it_claimed_harms_nobody
+                what_a_claim_got_that_was_given_up_is_claimed_long_before_its_lease_ends
             }
             clean {
                 only_delivered_events_past_their_retention_go

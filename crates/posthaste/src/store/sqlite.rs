@@ -30,6 +30,7 @@ use tokio::sync::Notify;
 use uuid::Uuid;
 
 use self::ahead::Ahead;
+use self::claim::Answer;
 use self::home::Home;
 use self::link::Link;
 use self::presence::Standing;
@@ -207,17 +208,20 @@ impl Store for Sqlite {
             ClaimOrdering::None => Some(self.outbox.candidates(claim).await?),
             ClaimOrdering::Key(_) => None,
         };
-        let claim = claim.clone();
-        self.write(move |outbox, link| {
-            // By key already for the look: nobody else may relay between it and the lease.
-            let present = outbox.be_present(link)?;
-            let candidates = match candidates {
-                Some(candidates) => candidates,
-                None => outbox.look_for_events(link, &claim, outbox.start_of(&claim))?,
-            };
-            outbox.lease_events(link, &claim, candidates, &present)
-        })
-        .await
+        let (claim, ours) = (claim.clone(), self.outbox.clone());
+        let answer = self
+            .write(move |outbox, link| {
+                // By key already for the look: nobody else may relay between it and the lease.
+                let present = outbox.be_present(link)?;
+                let candidates = match candidates {
+                    Some(candidates) => candidates,
+                    None => outbox.look_for_events(link, &claim, outbox.start_of(&claim))?,
+                };
+                let claimed = outbox.lease_events(link, &claim, candidates, &present)?;
+                Ok(Answer::new(ours, claimed))
+            })
+            .await?;
+        Ok(answer.received())
     }
 
     async fn settle(&self, settlements: &[Settlement]) -> Result<Settled, StoreError> {
@@ -424,5 +428,101 @@ impl Store for Sqlite {
 
     async fn health(&self) -> Result<Health, StoreError> {
         self.read(|outbox, link| outbox.condition(link)).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use posthaste_testkit::file::FreshFile;
+
+    use super::super::Reach;
+    use super::*;
+
+    async fn store(file: &FreshFile) -> Sqlite {
+        let table = Table::parse("shop.outbox").unwrap();
+        Sqlite::connect(&file.address(), table).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn what_operators_ask_holds_up_neither_claims_nor_pauses() {
+        let file = FreshFile::new();
+        let store = store(&file).await;
+        let (go_on, waits) = channel::<()>();
+        let reader = &store.outbox.home.reader;
+        let busy = reader.begin(move |_| Ok(waits.recv().is_ok()));
+        let redelivery = Redelivery {
+            filter: Filter::default(),
+            rate: None,
+        };
+        let act = Act {
+            actor: "ann".to_owned(),
+            why: "mended".to_owned(),
+        };
+        let mut job = store.start_job(&redelivery, &act);
+        tokio::select! {
+            biased;
+            _ = &mut job => panic!("it was not counted by the thread that reads"),
+            () = async {
+                store.claim(&Claim::new(1)).await.unwrap();
+                assert!(store.pauses().await.unwrap().is_empty());
+                store.take_over().await.unwrap();
+            } => {}
+        }
+        go_on.send(()).unwrap();
+        assert!(busy.wait().await.unwrap());
+        assert_eq!(job.await.unwrap().state, JobState::Running);
+    }
+
+    #[tokio::test]
+    async fn a_question_that_takes_too_long_is_given_up_and_the_next_is_answered() {
+        let file = FreshFile::new();
+        let store = store(&file).await;
+        let endless = "with recursive n (i) as (select 1 union all select i + 1 from n) select count(*) from n";
+        let limit = Duration::from_millis(100);
+        let asked = store
+            .read(move |_, link| {
+                link.read_within(limit, |connection| {
+                    connection.query_row(endless, [], |row| row.get::<_, i64>(0))
+                })
+            })
+            .await;
+        assert_eq!(asked.unwrap_err().code(), "store.slow");
+        tokio::time::sleep(2 * limit).await;
+        assert_eq!(store.count(&Filter::default()).await.unwrap(), 0);
+    }
+
+    // F9
+    #[tokio::test]
+    async fn events_of_a_destination_that_is_down_are_passed_once_and_not_by_every_look() {
+        let file = FreshFile::new();
+        let store = store(&file).await;
+        let minute = Duration::from_secs(60);
+        let old = decode::now() - decode::length(minute);
+        let fill = file
+            .sql("insert into {outbox} (topic, payload, next_attempt_at) values ('down', '1', ?1)");
+        file.open().execute(&fill, [old]).unwrap();
+        let look = |reach| Claim {
+            reach,
+            except_topics: vec!["down".to_owned()],
+            ..Claim::new(10)
+        };
+        for ordering in [
+            ClaimOrdering::None,
+            ClaimOrdering::Key(super::super::OnFailure::Block),
+        ] {
+            let claim = Claim {
+                ordering,
+                ..look(Reach::Oldest)
+            };
+            assert!(store.claim(&claim).await.unwrap().events.is_empty());
+            assert!(store.outbox.start_of(&look(Reach::Onward)).0 > old);
+        }
+        let all = Claim {
+            reach: Reach::Onward,
+            ..Claim::new(10)
+        };
+        assert_eq!(store.claim(&all).await.unwrap().events.len(), 1);
     }
 }

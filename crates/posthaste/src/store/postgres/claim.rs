@@ -19,20 +19,19 @@ const LOOK: u32 = 4;
 impl Postgres {
     /// Claims as the owner that others know.
     pub(super) async fn claim_events(&self, claim: &Claim) -> Result<Claimed, StoreError> {
-        let (owner, gone) = {
+        let (owner, asking, gone) = {
             let standing = self.be_present().await?;
             let owner = self.owner();
-            // The claim itself counts, so that its name is not given up meanwhile.
-            self.held.take(owner, 1);
-            (owner, standing.gone.iter().copied().collect())
+            let gone = standing.gone.iter().copied().collect();
+            (owner, self.held.ask(owner), gone)
         };
         let claimed = self.claim_as(owner, gone, claim).await;
         match &claimed {
-            Ok(claimed) => self.held.take(owner, claimed.leases()),
-            Err(StoreError::Unavailable(_)) => self.held.doubt(),
-            Err(_) => {}
+            Ok(claimed) => asking.answered(claimed.leases()),
+            // What was leased, if anything was, nobody knows.
+            Err(StoreError::Unavailable(_)) => drop(asking),
+            Err(_) => asking.answered(0),
         }
-        self.held.end(std::iter::once(owner));
         claimed
     }
 
@@ -114,6 +113,7 @@ impl Postgres {
         }
         Ok(claimed)
     }
+
     /// Runs a claim. If there may be many due events that it is not about, it also asks, in the same round trip,
     /// what time it was before: claims that find nothing are not to pass them again and again.
     async fn look(
@@ -138,7 +138,6 @@ impl Postgres {
         let (rows, moment) = tokio::join!(rows, moment);
         Ok((rows?, moment))
     }
-
 
     fn cursors(&self) -> MutexGuard<'_, Cursors> {
         self.cursors.lock().expect("not poisoned")
