@@ -237,7 +237,9 @@ impl Store for Sqlite {
     }
 
     async fn take_over(&self) -> Result<usize, StoreError> {
-        self.write(|outbox, link| outbox.find_gone(link)).await
+        let new = self.write(|outbox, link| outbox.find_gone(link)).await?;
+        self.outbox.forget_gone();
+        Ok(new)
     }
 
     async fn lead(&self) -> Result<bool, StoreError> {
