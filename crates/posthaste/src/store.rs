@@ -93,6 +93,9 @@ pub trait Store: Send + Sync + 'static {
     /// Ends leases. What is no longer ours is reported as lost, and left alone.
     async fn settle(&self, settlements: &[Settlement]) -> Result<Settled, StoreError>;
 
+    /// These leases are not settled after all, and run out by themselves: the store need not reckon with them.
+    fn abandon(&self, _leases: &[Lease]) {}
+
     /// Prolongs leases to this long from now. Gives back those that are lost.
     async fn extend(&self, leases: &[Lease], lease: Duration) -> Result<Vec<Lease>, StoreError>;
 

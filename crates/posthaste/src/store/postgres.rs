@@ -123,6 +123,10 @@ impl Store for Postgres {
         self.settle_leases(settlements).await
     }
 
+    fn abandon(&self, leases: &[Lease]) {
+        self.held.end(leases.iter().map(|lease| lease.owner));
+    }
+
     async fn extend(&self, leases: &[Lease], lease: Duration) -> Result<Vec<Lease>, StoreError> {
         self.extend_leases(leases, lease).await
     }
