@@ -14,7 +14,7 @@ const SLACK: i64 = 100_000;
 /// this much: transactions may take long.
 const LATE: i64 = 10_000_000;
 /// As many kinds of claims have a place. One that is forgotten only has to look further back.
-const KINDS: usize = 16;
+const KINDS: usize = 64;
 
 /// A place among the due events: when due, in microseconds since the database's own epoch, and which.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
