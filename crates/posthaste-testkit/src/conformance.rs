@@ -74,6 +74,7 @@ macro_rules! conformance {
                 a_pending_event_without_an_attempt_left_is_dead
                 eight_relays_never_claim_the_same_event
                 claims_that_go_onward_reach_every_event
+                what_a_claim_leaves_out_stays_where_it_was_for_the_next
             }
             settle {
                 a_delivered_event_is_kept_or_deleted_as_asked
@@ -126,6 +127,7 @@ macro_rules! conformance {
                 another_relay_leads_once_the_leader_left
                 another_relay_leads_once_the_leader_was_killed
                 a_relay_killed_before_it_claimed_harms_nobody
+                what_a_claim_got_that_was_given_up_is_claimed_long_before_its_lease_ends
             }
             clean {
                 only_delivered_events_past_their_retention_go

@@ -3,6 +3,26 @@
 //! Everything is asked in batches, one round trip each. A store decides by its database's
 //! clock only. A service does not enqueue here, but in the transaction that is its own.
 
+/// The statements of a store: a field for each, named as its file in `sql/<database>/`, with the table filled in.
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+macro_rules! statements {
+    ($database:literal: $($name:ident)*) => {
+        struct Sql {
+            $($name: String,)*
+        }
+
+        impl Sql {
+            fn render(render: impl Fn(&str) -> String) -> Self {
+                Self {
+                    $($name: render(include_str!(concat!(
+                        "../../sql/", $database, "/", stringify!($name), ".sql"
+                    ))),)*
+                }
+            }
+        }
+    };
+}
+
 mod browse;
 #[cfg_attr(
     not(any(feature = "postgres", feature = "sqlite")),
@@ -72,6 +92,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// Ends leases. What is no longer ours is reported as lost, and left alone.
     async fn settle(&self, settlements: &[Settlement]) -> Result<Settled, StoreError>;
+
+    /// These leases are not settled after all, and run out by themselves: the store need not reckon with them.
+    fn abandon(&self, _leases: &[Lease]) {}
 
     /// Prolongs leases to this long from now. Gives back those that are lost.
     async fn extend(&self, leases: &[Lease], lease: Duration) -> Result<Vec<Lease>, StoreError>;

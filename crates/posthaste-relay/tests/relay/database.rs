@@ -1,12 +1,14 @@
 //! What a database does to a relay costs no event anything that can be helped.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use posthaste::Status;
 use posthaste::store::postgres::Postgres;
 use posthaste_relay::sink::Outcome;
 use posthaste_relay::{Relay, Retry};
 use posthaste_testkit::outbox::Fresh;
+use posthaste_testkit::server::Proxy;
 
 use crate::support::*;
 
@@ -68,15 +70,68 @@ async fn an_event_whose_letter_is_refused_holds_up_no_other() {
         }
     });
     let builder = brisk(&fresh).await.dead_letters("letters");
-    let relay = Running::start(builder.destination("w", witness.clone()).build().unwrap());
+    let relay = builder.destination("w", witness.clone()).build().unwrap();
+    let view = relay.view();
+    let relay = Running::start(relay);
     witness.until_delivered(50).await;
     let store = fresh.store().await;
+    eventually("its rejection", async || {
+        witness.seen().iter().any(|event| event.id == used_up.id)
+    })
+    .await;
     assert_ne!(
         record(&store, used_up.id).await.status,
         Status::Dead,
         "it has no letter"
     );
+    // It is put down, though it could not be settled.
+    eventually("an empty hand", async || {
+        view.look().is_some_and(|standing| standing.in_flight == 0)
+    })
+    .await;
+    assert_eq!(
+        view.look().unwrap().died,
+        0,
+        "nothing is told that is not so"
+    );
     let allow = fresh.sql("alter table {outbox} drop constraint outbox_topic_check");
     fresh.client.batch_execute(&allow).await.unwrap();
+    relay.stop().await;
+}
+
+// B16: the server has done what it was asked to, and the relay never heard of it.
+#[tokio::test]
+async fn deaths_are_counted_even_if_the_answer_got_lost() {
+    const EVENTS: usize = 10;
+    let mut fresh = Fresh::new().await;
+    fresh.enqueue(&messages(EVENTS)).await;
+    let (front, rest) = fresh.url.rsplit_once(':').unwrap();
+    let digits = rest.chars().take_while(char::is_ascii_digit).count();
+    let (port, database) = rest.split_at(digits);
+    let proxy = Arc::new(Proxy::start(port.parse().unwrap()).unwrap());
+    let url = format!("{front}:{}{database}", proxy.port());
+    let store = Postgres::connect(&url, fresh.table.clone()).await.unwrap();
+    let between = proxy.clone();
+    let witness = Witness::new(move |_| {
+        // With one event in hand at most, the next answer is about this one: nearly always.
+        between.lose_an_answer();
+        async { Outcome::Reject("too odd".to_owned()) }
+    });
+    let builder = Relay::builder(store).poll_interval(MS(50));
+    let builder = builder.in_flight(1).batch_size(1);
+    let relay = builder.destination("w", witness.clone()).build().unwrap();
+    let view = relay.view();
+    let relay = Running::start(relay);
+    let store = fresh.store().await;
+    eventually("all are dead", async || {
+        with_status(&store, Status::Dead).await.len() == EVENTS
+    })
+    .await;
+    eventually("all deaths are told", async || {
+        view.look()
+            .is_some_and(|standing| standing.died == EVENTS as u64)
+    })
+    .await;
+    proxy.heal();
     relay.stop().await;
 }

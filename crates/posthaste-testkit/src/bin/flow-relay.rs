@@ -183,6 +183,10 @@ impl Store for Doomed {
         Ok(settled)
     }
 
+    fn abandon(&self, leases: &[Lease]) {
+        self.store.abandon(leases);
+    }
+
     async fn extend(&self, leases: &[Lease], lease: Duration) -> Result<Vec<Lease>, StoreError> {
         self.store.extend(leases, lease).await
     }

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::Mutex;
+use std::task::Poll;
 
 use posthaste::store::OnFailure::Block;
 use posthaste::store::{Claim, Settlement, Verdict};
@@ -9,6 +10,7 @@ use posthaste::{DeadReason, Event, Status, Store};
 
 use super::{
     HOUR, by_key, claim_all, deliver, enqueue, eventually, ids, keyed, message, messages, record,
+    settle,
 };
 use crate::bed::Bed;
 
@@ -232,4 +234,35 @@ pub async fn a_relay_killed_before_it_claimed_harms_nobody(bed: impl Bed) {
     .await;
     assert_eq!(heir.take_over().await.unwrap(), 0);
     assert!(claim_all(&heir, &for_hours()).await.is_empty());
+}
+
+// N4, M16: whoever asked may have given up at any time, and nobody knows of what was leased.
+pub async fn what_a_claim_got_that_was_given_up_is_claimed_long_before_its_lease_ends(
+    bed: impl Bed,
+) {
+    let (one, other) = (bed.relay().await, bed.relay().await);
+    let claim = Claim {
+        lease: 10 * HOUR,
+        ..by_key(10, Block)
+    };
+    assert!(claim_all(&one, &claim).await.is_empty());
+    let receipts = enqueue(&bed, &messages(3)).await;
+    {
+        let mut asking = one.claim(&claim);
+        let answer = std::future::poll_fn(|context| Poll::Ready(asking.as_mut().poll(context)));
+        if let Poll::Ready(answer) = answer.await {
+            // It could not be given up: it had its answer at once.
+            for event in answer.unwrap().events {
+                settle(&one, &event, Verdict::Release).await;
+            }
+        }
+    }
+    let events = eventually("what a claim that was given up had got", || async {
+        one.take_over().await.unwrap();
+        other.take_over().await.unwrap();
+        let events = claim_all(&other, &claim).await;
+        (!events.is_empty()).then_some(events)
+    })
+    .await;
+    assert_eq!(ids(&events), ids(&receipts));
 }

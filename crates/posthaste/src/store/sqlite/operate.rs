@@ -16,6 +16,9 @@ use crate::store::{Act, Audit, Clean, Content, Filter, Mark, StoreError, storabl
 use crate::table::Table;
 use crate::topic::TopicRule;
 
+/// Counting is given up after this: what a relay counts waits behind it.
+const COUNTING: Duration = Duration::from_secs(3);
+
 impl Outbox {
     /// Removes one batch of what is past its retention.
     pub(super) fn remove_old(&self, link: &mut Link, clean: &Clean) -> Result<u64, StoreError> {
@@ -75,7 +78,7 @@ impl Outbox {
             true => &self.sql.count_some,
             false => &self.sql.count,
         };
-        link.read(|connection| {
+        link.read_within(COUNTING, |connection| {
             let mut statement = connection.prepare_cached(sql)?;
             let count: i64 = statement.query_row(params_from_iter(&values), |row| row.get(0))?;
             Ok(count.unsigned_abs())
