@@ -64,6 +64,12 @@ pub trait Store: Send + Sync + 'static {
     /// Who claims through this store. A store that lost its session comes back as another owner.
     fn owner(&self) -> Uuid;
 
+    /// Whether this lease, while it lasts, certainly is with nobody else: asked before a delivery starts, so it is
+    /// told from what is known. A store whose owner others may take for gone says no.
+    fn holds(&self, lease: &Lease) -> bool {
+        lease.owner == self.owner()
+    }
+
     /// Leases due events, oldest first, each with one more attempt and a higher epoch.
     ///
     /// Due is what is pending and whose time has come, and what was leased by an owner whose

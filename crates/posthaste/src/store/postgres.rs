@@ -17,14 +17,14 @@ mod presence;
 mod settle;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use tokio::sync::{Mutex, Notify};
 use uuid::Uuid;
 
 use self::held::Held;
-use self::link::Link;
+use self::link::{Link, Session};
 use self::presence::Standing;
 use super::cursors::Cursors;
 use super::{
@@ -54,6 +54,8 @@ pub struct Postgres {
     ops: Link,
     presence: Link,
     standing: Mutex<Standing>,
+    /// The session that stands for it, and when something was sent that it has answered.
+    sign: std::sync::Mutex<Option<(Arc<Session>, Instant)>>,
     owner: std::sync::Mutex<Uuid>,
     held: Held,
     cursors: std::sync::Mutex<Cursors>,
@@ -171,6 +173,7 @@ impl Postgres {
             ops: link(OPERATE),
             presence: link(PRESENCE),
             standing: Mutex::new(Standing::default()),
+            sign: std::sync::Mutex::default(),
             owner: std::sync::Mutex::new(Uuid::new_v4()),
             held: Held::default(),
             cursors: std::sync::Mutex::new(Cursors::default()),
@@ -196,6 +199,10 @@ impl Store for Postgres {
 
     fn owner(&self) -> Uuid {
         *self.owner.lock().expect("not poisoned")
+    }
+
+    fn holds(&self, lease: &Lease) -> bool {
+        lease.owner == self.owner() && self.is_certainly_present()
     }
 
     async fn claim(&self, claim: &Claim) -> Result<Claimed, StoreError> {
