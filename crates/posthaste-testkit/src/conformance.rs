@@ -133,6 +133,7 @@ macro_rules! conformance {
                 live_events_never_go
                 cleaning_goes_in_bounded_batches
                 an_archive_keeps_what_is_cleaned
+                events_are_removed_by_name_only_once_they_have_ended
                 a_cleaned_dedupe_key_is_free_again
             }
             act {

@@ -99,6 +99,10 @@ pub trait Store: Send + Sync + 'static {
     /// Removes one batch of what is past its retention. Gives back how many events it removed.
     async fn clean(&self, clean: &Clean) -> Result<u64, StoreError>;
 
+    /// Removes those of these events that were delivered or are dead, or moves them to the archive. Others are left
+    /// alone. Gives back how many that were.
+    async fn remove(&self, ids: &[Uuid], archive: bool) -> Result<u64, StoreError>;
+
     /// Counts, for metrics and health checks. Its cost grows neither with what was delivered nor,
     /// beyond [`LIVE_LOOK`], with what waits: then the numbers are estimates, and say so.
     async fn stats(&self) -> Result<Stats, StoreError>;

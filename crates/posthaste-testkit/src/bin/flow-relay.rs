@@ -243,6 +243,10 @@ impl Store for Doomed {
         self.store.clean(clean).await
     }
 
+    async fn remove(&self, ids: &[Uuid], archive: bool) -> Result<u64, StoreError> {
+        self.store.remove(ids, archive).await
+    }
+
     async fn stats(&self) -> Result<Stats, StoreError> {
         self.store.stats().await
     }

@@ -71,6 +71,8 @@ struct Sql {
     extend: String,
     clean: String,
     clean_archive: String,
+    remove: String,
+    remove_archive: String,
     stats: String,
     list: String,
     count: String,
@@ -130,6 +132,8 @@ impl Postgres {
                 extend: render(include_str!("../../sql/postgres/extend.sql")),
                 clean: render(include_str!("../../sql/postgres/clean.sql")),
                 clean_archive: render(include_str!("../../sql/postgres/clean_archive.sql")),
+                remove: render(include_str!("../../sql/postgres/remove.sql")),
+                remove_archive: render(include_str!("../../sql/postgres/remove_archive.sql")),
                 stats: render(include_str!("../../sql/postgres/stats.sql")),
                 list: render(include_str!("../../sql/postgres/list.sql")),
                 count: render(include_str!("../../sql/postgres/count.sql")),
@@ -235,6 +239,10 @@ impl Store for Postgres {
 
     async fn clean(&self, clean: &Clean) -> Result<u64, StoreError> {
         self.remove_old(clean).await
+    }
+
+    async fn remove(&self, ids: &[Uuid], archive: bool) -> Result<u64, StoreError> {
+        self.remove_ended(ids, archive).await
     }
 
     async fn stats(&self) -> Result<Stats, StoreError> {

@@ -100,6 +100,7 @@ struct Sql {
     revive: String,
     again: String,
     discard: String,
+    ended: String,
     note: String,
     crashed: String,
     attempt: String,
@@ -177,6 +178,7 @@ impl Sqlite {
             revive: render(include_str!("../../sql/sqlite/revive.sql")),
             again: render(include_str!("../../sql/sqlite/again.sql")),
             discard: render(include_str!("../../sql/sqlite/discard.sql")),
+            ended: render(include_str!("../../sql/sqlite/ended.sql")),
             note: render(include_str!("../../sql/sqlite/note.sql")),
             crashed: render(include_str!("../../sql/sqlite/crashed.sql")),
             attempt: render(include_str!("../../sql/sqlite/attempt.sql")),
@@ -363,6 +365,12 @@ impl Store for Sqlite {
     async fn clean(&self, clean: &Clean) -> Result<u64, StoreError> {
         let clean = *clean;
         self.write(move |outbox, link| outbox.remove_old(link, &clean))
+            .await
+    }
+
+    async fn remove(&self, ids: &[Uuid], archive: bool) -> Result<u64, StoreError> {
+        let ids = ids.to_vec();
+        self.write(move |outbox, link| outbox.remove_ended(link, &ids, archive))
             .await
     }
 
