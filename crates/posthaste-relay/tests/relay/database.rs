@@ -72,8 +72,9 @@ async fn a_relay_that_is_cut_off_starts_nothing_that_others_may_have() {
         Outcome::Delivered
     });
     let store = Postgres::connect(&url, fresh.table.clone()).await.unwrap();
-    let builder = Relay::builder(store).poll_interval(MS(50)).concurrency(1);
-    let cut_off = Running::start(builder.destination("w", slow.clone()).build().unwrap());
+    let builder = Relay::builder(store).poll_interval(MS(50));
+    let builder = builder.destination("w", slow.clone()).concurrency(1);
+    let cut_off = Running::start(builder.build().unwrap());
     let store = fresh.store().await;
     eventually("it has all in hand, and is at work", async || {
         slow.delivered().len() > 1 && store.stats().await.unwrap().pending == 0
