@@ -15,7 +15,7 @@ use crate::time::parse_duration;
 #[command(next_help_heading = "Which events")]
 pub(crate) struct FilterArgs {
     /// Only this event; can be given several times
-    #[arg(long = "id", value_name = "ID")]
+    #[arg(long = "id", value_name = "ID", value_parser = parse_id)]
     pub(crate) ids: Vec<Uuid>,
     #[command(flatten)]
     pub(crate) kind: KindArgs,
@@ -124,6 +124,14 @@ impl KindArgs {
             .filter_map(|(name, value)| value.map(|value| format!("{name} {value:?}")));
         typed.collect::<Vec<_>>().join(", ")
     }
+}
+
+/// Reads the id of an event.
+pub(crate) fn parse_id(text: &str) -> Result<Uuid, String> {
+    text.parse().map_err(|_| {
+        "an id looks like 01a1eca3-42e4-72d0-9016-c14d791e1203: `posthaste list` and `posthaste dead` show them"
+            .to_owned()
+    })
 }
 
 /// Reads `order` or `order/42`. The id may hold further slashes.

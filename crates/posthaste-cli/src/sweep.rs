@@ -13,7 +13,7 @@ use uuid::Uuid;
 use crate::cli::Place;
 use crate::confirm::confirm;
 use crate::failure::Failure;
-use crate::filter::FilterArgs;
+use crate::filter::{FilterArgs, parse_id};
 use crate::output::{EventJson, LIVE_COLUMNS, Output, live_row};
 use crate::{place, progress};
 
@@ -31,7 +31,7 @@ const LEAFING: Duration = Duration::from_secs(5);
 #[derive(Debug, Args)]
 pub(crate) struct SweepArgs {
     /// The events
-    #[arg(value_name = "ID")]
+    #[arg(value_name = "ID", value_parser = parse_id)]
     named: Vec<Uuid>,
     /// Every event, if nothing narrows them down
     #[arg(long)]

@@ -21,6 +21,7 @@ every_place! {
     what_was_discarded_comes_back_only_if_it_is_named
     events_are_discarded_by_filter
     what_a_relay_holds_is_not_discarded
+    doctor_does_not_mind_what_was_discarded
     who_did_it_and_why_is_written_down
     hostile_texts_change_nothing_else
     thousands_are_redelivered_each_once
@@ -324,6 +325,16 @@ async fn no_more_than_the_limit_is_touched(place: impl Place) {
         .collect();
     assert_eq!(statuses[..3], [Pending; 3]);
     assert_eq!(statuses[3..], [Dead; 7]);
+}
+
+async fn doctor_does_not_mind_what_was_discarded(place: impl Place) {
+    let store = place.relay().await;
+    bury(&store, 2).await;
+    let told = run(&place, &["doctor"]).ok();
+    assert!(told.contains("0 stuck, 2 dead"), "{told}");
+    run(&place, &["discard", "--reason", "rejected", "--yes"]).ok();
+    let told = run(&place, &["doctor"]).ok();
+    assert!(told.contains("0 stuck, 0 dead"), "{told}");
 }
 
 // B14
