@@ -81,6 +81,11 @@ pub fn postgres_url() -> String {
     }
 }
 
+/// A program that guides use, from the `PATH`; if it is not there, Debian's package is installed (as root).
+pub fn program(name: &str, package: &str) -> Result<PathBuf> {
+    program::find(name, || debian::install(&[package]))
+}
+
 /// How to start a private server. The default is right for most tests.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
