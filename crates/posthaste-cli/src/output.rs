@@ -169,7 +169,7 @@ impl Layout {
         let told = &rows[1.min(rows.len())..];
         // The last may be cut, if that leaves something of it.
         let room = |layout: &Self| width.saturating_sub(layout.without_last());
-        if layout.total() <= width {
+        if layout.total() <= width || told.is_empty() {
             return layout;
         }
         layout.columns.retain(|(it, _)| widest(told, *it) > 0);
@@ -227,7 +227,8 @@ impl Layout {
                 let (text, style) = &row[*column];
                 let last = at + 1 == self.columns.len();
                 let text = match last {
-                    true => cut(text, left),
+                    true if left < ROOM => shortened(text, left.max(*wide)),
+                    true => shortened(text, left),
                     false => shortened(text, *wide),
                 };
                 line.push_str(&paint(&text, *style));
@@ -241,7 +242,7 @@ impl Layout {
                 && place > 0
                 && !text.is_empty()
             {
-                let text = cut(text, width.saturating_sub(INDENT.len()));
+                let text = shortened(text, width.saturating_sub(INDENT.len()));
                 lines.push(format!("{INDENT}{}", paint(&text, *style)));
             }
         }
@@ -278,14 +279,6 @@ fn is_invisible(c: char) -> bool {
     matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
-/// Text of at most this width. A line that cannot hold even a few characters is left to the terminal.
-fn cut(text: &str, width: usize) -> Cow<'_, str> {
-    match width < 10 {
-        true => Cow::Borrowed(text),
-        false => shortened(text, width),
-    }
-}
-
 /// Text of at most this width, with a sign that there was more.
 fn shortened(text: &str, width: usize) -> Cow<'_, str> {
     if text.width() <= width {
@@ -309,8 +302,10 @@ pub(crate) fn colours() -> bool {
     std::io::stderr().is_terminal() && !unwanted
 }
 
+/// One that does not tell its width is taken to have room for everything.
 fn terminal_width() -> usize {
-    terminal_size::terminal_size().map_or(100, |(width, _)| usize::from(width.0))
+    let width = terminal_size::terminal_size().map_or(u16::MAX, |(width, _)| width.0);
+    usize::from(width)
 }
 
 #[cfg(test)]
@@ -333,12 +328,16 @@ mod tests {
         let lines = plain(lay_out(
             &["TOPIC", "ERROR"],
             &rows,
-            Some(22),
+            Some(30),
             SystemTime::now(),
         ));
         assert_eq!(
             lines,
-            ["TOPIC  ERROR", "日本   a long error t…", "x      short"]
+            [
+                "TOPIC  ERROR",
+                "日本   a long error that goes…",
+                "x      short"
+            ]
         );
         let lines = plain(lay_out(&["TOPIC", "ERROR"], &rows, None, SystemTime::now()));
         assert_eq!(lines[1], "日本\ta long error that goes on");
@@ -376,7 +375,7 @@ mod tests {
         assert_eq!(
             listed(100, ""),
             [
-                "SEQU…  ID                                    STATUS   TOPIC                 ATT…  CREATED  NEXT A…",
+                "SEQU…  ID                                    STATUS   TOPIC                 ATT…  CREATED  NEXT ATT…",
                 "20001  01a1eca3-42e4-72d0-9016-c14d791e1203  pending  shop.order.placed.v1  0     54s ago  50s ago",
             ]
         );
