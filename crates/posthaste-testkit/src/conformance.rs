@@ -115,6 +115,7 @@ macro_rules! conformance {
             takeover {
                 events_of_a_killed_relay_are_claimed_long_before_their_lease_ends
                 all_that_a_killed_relay_had_is_claimed_however_many_claims_that_takes
+                claims_that_go_onward_also_find_what_a_killed_relay_had
                 a_killed_relays_lease_settles_nothing_once_taken_over
                 a_living_relay_keeps_its_events
                 a_relay_that_leaves_with_leases_is_taken_over
@@ -135,6 +136,7 @@ macro_rules! conformance {
                 live_events_never_go
                 cleaning_goes_in_bounded_batches
                 an_archive_keeps_what_is_cleaned
+                events_are_removed_by_name_only_once_they_have_ended
                 a_cleaned_dedupe_key_is_free_again
             }
             act {

@@ -84,6 +84,12 @@ pub trait Store: Send + Sync + 'static {
     /// Who claims through this store. A store that lost its session comes back as another owner.
     fn owner(&self) -> Uuid;
 
+    /// Whether this lease, while it lasts, certainly is with nobody else: asked before a delivery starts, so it is
+    /// told from what is known. A store whose owner others may take for gone says no.
+    fn holds(&self, lease: &Lease) -> bool {
+        lease.owner == self.owner()
+    }
+
     /// Leases due events, oldest first, each with one more attempt and a higher epoch.
     ///
     /// Due is what is pending and whose time has come, and what was leased by an owner whose
@@ -115,6 +121,10 @@ pub trait Store: Send + Sync + 'static {
 
     /// Removes one batch of what is past its retention. Gives back how many events it removed.
     async fn clean(&self, clean: &Clean) -> Result<u64, StoreError>;
+
+    /// Removes those of these events that were delivered or are dead, or moves them to the archive. Others are left
+    /// alone. Gives back how many that were.
+    async fn remove(&self, ids: &[Uuid], archive: bool) -> Result<u64, StoreError>;
 
     /// Counts, for metrics and health checks. Its cost grows neither with what was delivered nor,
     /// beyond [`LIVE_LOOK`], with what waits: then the numbers are estimates, and say so.

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::task::Poll;
 
 use posthaste::store::OnFailure::Block;
-use posthaste::store::{Claim, Settlement, Verdict};
+use posthaste::store::{Claim, Reach, Settlement, Verdict};
 use posthaste::{DeadReason, Event, Status, Store};
 
 use super::{
@@ -51,6 +51,30 @@ pub async fn all_that_a_killed_relay_had_is_claimed_however_many_claims_that_tak
     assert_eq!(claim_all(&victim, &for_hours()).await.len(), 25);
     bed.kill(victim);
     let events = take_over(&heir, &for_hours()).await;
+    assert_eq!(ids(&events), ids(&receipts));
+}
+
+// N4
+pub async fn claims_that_go_onward_also_find_what_a_killed_relay_had(bed: impl Bed) {
+    let (victim, heir) = (bed.relay().await, bed.relay().await);
+    let receipts = enqueue(&bed, &messages(25)).await;
+    assert_eq!(claim_all(&victim, &for_hours()).await.len(), 25);
+    bed.kill(victim);
+    let first = eventually("a relay that is gone", || async {
+        heir.take_over().await.unwrap();
+        let events = heir.claim(&for_hours()).await.unwrap().events;
+        (!events.is_empty()).then_some(events)
+    })
+    .await;
+    assert_eq!(first.len(), 10);
+    // As a relay does while there is more: it looks from the oldest on only now and then.
+    let onward = Claim {
+        reach: Reach::Onward,
+        ..for_hours()
+    };
+    let mut events = first;
+    events.extend(heir.claim(&onward).await.unwrap().events);
+    events.extend(heir.claim(&onward).await.unwrap().events);
     assert_eq!(ids(&events), ids(&receipts));
 }
 

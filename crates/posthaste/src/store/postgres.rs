@@ -17,14 +17,14 @@ mod presence;
 mod settle;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use tokio::sync::{Mutex, Notify};
 use uuid::Uuid;
 
 use self::held::Held;
-use self::link::Link;
+use self::link::{Link, Session};
 use self::presence::Standing;
 use super::cursors::Cursors;
 use super::{
@@ -54,6 +54,8 @@ pub struct Postgres {
     ops: Arc<Link>,
     presence: Link,
     standing: Mutex<Standing>,
+    /// The session that stands for it, and when something was sent that it has answered.
+    sign: std::sync::Mutex<Option<(Arc<Session>, Instant)>>,
     owner: std::sync::Mutex<Uuid>,
     held: Held,
     cursors: std::sync::Mutex<Cursors>,
@@ -61,7 +63,7 @@ pub struct Postgres {
 }
 
 statements! { "postgres":
-    claim claim_keyed moment deliver deliver_delete settle extend clean clean_archive stats list
+    claim claim_keyed moment deliver deliver_delete settle extend clean clean_archive remove remove_archive stats list
     count content finished latest audit redeliver discard note examine register peers forget
     give_up deliver_again deliver_delete_again browse_newest browse_oldest reach_newest
     reach_oldest history groups pause resume pauses start_job jobs job set_job advance relays
@@ -88,6 +90,7 @@ impl Postgres {
             ops: Arc::new(link(OPERATE)),
             presence: link(PRESENCE),
             standing: Mutex::new(Standing::default()),
+            sign: std::sync::Mutex::default(),
             owner: std::sync::Mutex::new(Uuid::new_v4()),
             held: Held::default(),
             cursors: std::sync::Mutex::new(Cursors::default()),
@@ -113,6 +116,10 @@ impl Store for Postgres {
 
     fn owner(&self) -> Uuid {
         *self.owner.lock().expect("not poisoned")
+    }
+
+    fn holds(&self, lease: &Lease) -> bool {
+        lease.owner == self.owner() && self.is_certainly_present()
     }
 
     async fn claim(&self, claim: &Claim) -> Result<Claimed, StoreError> {
@@ -149,6 +156,10 @@ impl Store for Postgres {
 
     async fn clean(&self, clean: &Clean) -> Result<u64, StoreError> {
         self.remove_old(clean).await
+    }
+
+    async fn remove(&self, ids: &[Uuid], archive: bool) -> Result<u64, StoreError> {
+        self.remove_ended(ids, archive).await
     }
 
     async fn stats(&self) -> Result<Stats, StoreError> {

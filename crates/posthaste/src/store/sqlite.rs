@@ -75,7 +75,7 @@ struct Outbox {
 statements! { "sqlite":
     due ready read take rename park dead letter deliver deliver_delete settle extend leased old
     archive remove stats list list_some count count_some content finished latest audit revive
-    again discard note crashed attempt surplus forget forget_some history browse_newest
+    again discard ended note crashed attempt surplus forget forget_some history browse_newest
     browse_oldest reach_newest reach_oldest next next_reach groups pause resume pauses start_job
     jobs job set_job advance leases blocking head newest behind
 }
@@ -262,6 +262,12 @@ impl Store for Sqlite {
     async fn clean(&self, clean: &Clean) -> Result<u64, StoreError> {
         let clean = *clean;
         self.write(move |outbox, link| outbox.remove_old(link, &clean))
+            .await
+    }
+
+    async fn remove(&self, ids: &[Uuid], archive: bool) -> Result<u64, StoreError> {
+        let ids = ids.to_vec();
+        self.write(move |outbox, link| outbox.remove_ended(link, &ids, archive))
             .await
     }
 

@@ -19,6 +19,9 @@ use crate::table::Table;
 const FORGET: Duration = Duration::from_secs(2);
 const FORGETTING: Duration = Duration::from_secs(3);
 const FORGETTING_SHARE: u32 = 20;
+/// For how long after a sign of life it certainly is not gone. The server, which decides that, waits for twice as
+/// long (`session_presence.sql`).
+const CERTAIN: Duration = Duration::from_secs(5);
 
 /// What this store's own session stands for, and what it knows of others.
 #[derive(Default)]
@@ -95,14 +98,28 @@ impl Postgres {
         // Not present until it is known: whoever waits for this may give up at any time.
         standing.session = None;
         let params: [&(dyn ToSql + Sync); 2] = [&owner, &self.name];
+        let sent = Instant::now();
         self.presence
             .query_on(&session, "register", &self.sql.register, &params)
             .await?;
         standing.former.extend(former);
         self.held.renamed();
         self.rename(owner);
+        self.gave_sign(&session, sent);
         standing.session = Some(session);
         Ok(standing)
+    }
+
+    /// The server has heard from this session, and answered, after this was sent.
+    fn gave_sign(&self, session: &Arc<Session>, sent: Instant) {
+        *self.sign.lock().expect("not poisoned") = Some((session.clone(), sent));
+    }
+
+    /// Whether others cannot think that it is gone.
+    pub(super) fn is_certainly_present(&self) -> bool {
+        let sign = self.sign.lock().expect("not poisoned");
+        sign.as_ref()
+            .is_some_and(|(session, sent)| session.is_alive() && sent.elapsed() < CERTAIN)
     }
 
     fn rename(&self, owner: Uuid) {
@@ -119,10 +136,14 @@ impl Postgres {
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, StoreError> {
         let session = standing.session.clone().expect("present");
+        let sent = Instant::now();
         let answer = self.presence.query_on(&session, name, sql, params).await;
-        if answer.is_err() {
-            standing.session = None;
-            standing.leads = false;
+        match answer {
+            Ok(_) => self.gave_sign(&session, sent),
+            Err(_) => {
+                standing.session = None;
+                standing.leads = false;
+            }
         }
         answer
     }
@@ -166,14 +187,12 @@ impl Postgres {
 
     /// Looks for owners that are gone. Gives back how many are new.
     pub(super) async fn find_gone(&self) -> Result<usize, StoreError> {
-        {
-            let mut standing = self.be_present().await?;
-            self.give_up_former(&mut standing).await?;
-        }
-        // Not with what may take long, such as cleaning: a crash is to be seen within a second.
+        let mut standing = self.be_present().await?;
+        self.give_up_former(&mut standing).await?;
+        let owner = self.owner();
+        // On the session that stands for it: its answer is the sign that others still see it.
         let rows = self
-            .claim
-            .query("peers", &self.sql.peers, &[&self.owner()])
+            .ask(&mut standing, "peers", &self.sql.peers, &[&owner])
             .await?;
         // A name of its own that went with a session is not gone while it is about to settle what it held.
         let gone: HashSet<Uuid> = rows
@@ -181,7 +200,6 @@ impl Postgres {
             .map(|row| row.get(0))
             .filter(|owner| self.held.is_free(*owner))
             .collect();
-        let mut standing = self.standing.lock().await;
         let (known, new): (Vec<Uuid>, Vec<Uuid>) = gone
             .iter()
             .partition(|owner| standing.gone.contains(*owner));

@@ -36,17 +36,38 @@ impl Outbox {
         if link.read(old)?.is_empty() {
             return Ok(0);
         }
+        link.write(|connection| self.remove(connection, &old(connection)?, clean.archive))
+    }
+
+    /// Removes those that have ended.
+    pub(super) fn remove_ended(
+        &self,
+        link: &mut Link,
+        ids: &[Uuid],
+        archive: bool,
+    ) -> Result<u64, StoreError> {
+        let ids = list(ids);
         link.write(|connection| {
-            let sequences = list(&old(connection)?);
-            if clean.archive {
-                let mut archive = connection.prepare_cached(&self.sql.archive)?;
-                archive.execute([&sequences])?;
-            }
-            let mut forget = connection.prepare_cached(&self.sql.forget_some)?;
-            forget.execute([&sequences])?;
-            let mut remove = connection.prepare_cached(&self.sql.remove)?;
-            Ok(remove.execute([&sequences])? as u64)
+            let ended = rows(connection, &self.sql.ended, [&ids], |row| row.get(0))?;
+            self.remove(connection, &ended, archive)
         })
+    }
+
+    fn remove(
+        &self,
+        connection: &Connection,
+        sequences: &[i64],
+        archive: bool,
+    ) -> rusqlite::Result<u64> {
+        let sequences = list(sequences);
+        if archive {
+            let mut archive = connection.prepare_cached(&self.sql.archive)?;
+            archive.execute([&sequences])?;
+        }
+        let mut forget = connection.prepare_cached(&self.sql.forget_some)?;
+        forget.execute([&sequences])?;
+        let mut remove = connection.prepare_cached(&self.sql.remove)?;
+        Ok(remove.execute([&sequences])? as u64)
     }
 
     /// Events as an operator sees them.
