@@ -95,6 +95,25 @@ fn ctrl_c_in_a_terminal_ends_it_well() {
 }
 
 #[test]
+fn ctrl_c_once_more_ends_it_at_once() {
+    let place = Place::sqlite();
+    let demo = Daemon::start(place.posthaste(&["demo", "--file", "busy.db", "--rate", "100"]));
+    let shop = ["--database", "sqlite:busy.db", "--table", "orders_outbox"];
+    demo.until("the file is there", || place.file("busy.db").exists());
+    demo.until("it is paused", || {
+        let paused = place.ask(&[&["pause"][..], &shop].concat());
+        paused.code == 0
+    });
+    // What is paused is not delivered, and the shop waits for it.
+    let waiting = || place.ask(&[&["list", "--json", "--status", "pending"][..], &shop].concat());
+    demo.until("orders wait", || !waiting().json().is_empty());
+    demo.signal(Signal::INT);
+    demo.prints("the shop closes");
+    demo.signal(Signal::INT);
+    assert_eq!(demo.ended().code, 130);
+}
+
+#[test]
 fn a_file_that_was_given_is_kept_and_the_hint_works() {
     let place = Place::sqlite();
     let told = place
