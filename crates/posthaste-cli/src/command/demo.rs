@@ -48,8 +48,8 @@ Every few seconds the relay is killed, and another one takes over. At the end a 
 whether anything was lost, or made up: the exit code is then 1. Meanwhile, look at it in a browser:
 the address is printed first.
 
-Ctrl-C closes the shop, and what is in the outbox is still delivered. Once more ends it at once, with
-exit code 130.";
+Ctrl-C closes the shop, and what is in the outbox is still delivered. Once more ends it at once,
+with exit code 130.";
 
 /// What was asked for.
 #[derive(Debug, clap::Args)]
