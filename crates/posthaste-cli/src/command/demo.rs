@@ -15,6 +15,7 @@ use std::time::Duration;
 use posthaste::store::sqlite::Sqlite;
 use posthaste::{Outbox, Store};
 use posthaste_relay::{Relay, Retry};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinError;
 
@@ -114,9 +115,11 @@ async fn play(demo: &Demo, json: bool) -> Result<(), Failure> {
             None => std::future::pending().await,
         }
     };
+    // One for both times: what comes in between is not lost.
+    let mut interrupted = signal(SignalKind::interrupt())?;
     tokio::select! {
         () = enough => {}
-        _ = tokio::signal::ctrl_c() => {}
+        _ = interrupted.recv() => {}
         () = watch_outbox(&*store, &ledger) => {}
         failed = &mut relays => return Err(of_relays(failed)),
     }
@@ -132,7 +135,7 @@ async fn play(demo: &Demo, json: bool) -> Result<(), Failure> {
     let settled = tokio::select! {
         settled = closed => settled?,
         failed = &mut relays => return Err(of_relays(failed)),
-        _ = tokio::signal::ctrl_c() => {
+        _ = interrupted.recv() => {
             screen.end();
             // An exit drops nothing, and would leave the folder behind.
             drop(scratch);

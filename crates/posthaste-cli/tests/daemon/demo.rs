@@ -74,8 +74,15 @@ fn in_a_terminal_it_shows_what_happens_and_gives_the_terminal_back() {
 
 #[test]
 fn ctrl_c_ends_it_well() {
-    let daemon = Daemon::start(Place::sqlite().posthaste(&["demo", "--json"]));
-    std::thread::sleep(Duration::from_secs(3));
+    let place = Place::sqlite();
+    let daemon = Daemon::start(place.posthaste(&["demo", "--file", "busy.db", "--json"]));
+    daemon.says("the dashboard");
+    let shop = ["--database", "sqlite:busy.db", "--table", "orders_outbox"];
+    let all = ["list", "--status", "any", "--limit", "0", "--json"];
+    daemon.until("orders are taken", || {
+        let listed = place.ask(&[&all[..], &shop].concat());
+        listed.json().len() > 30
+    });
     daemon.signal(Signal::INT);
     let answer = daemon.ended();
     assert_eq!(answer.code, 0, "{answer:?}");
@@ -104,9 +111,11 @@ fn ctrl_c_once_more_ends_it_at_once() {
         let paused = place.ask(&[&["pause"][..], &shop].concat());
         paused.code == 0
     });
-    // What is paused is not delivered, and the shop waits for it.
-    let waiting = || place.ask(&[&["list", "--json", "--status", "pending"][..], &shop].concat());
-    demo.until("orders wait", || !waiting().json().is_empty());
+    // What is paused is not delivered, and the shop waits for it. More than a courier who is away leaves.
+    let status = [&["status", "--json"][..], &shop].concat();
+    demo.until("the pause is obeyed", || {
+        place.ask(&status).json()[0]["pending"].as_u64() > Some(400)
+    });
     demo.signal(Signal::INT);
     demo.prints("the shop closes");
     demo.signal(Signal::INT);
