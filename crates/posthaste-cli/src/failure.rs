@@ -71,6 +71,14 @@ impl Failure {
         }
     }
 
+    /// For commands that have more to do, or to find, than to tell: that nobody reads on ends nothing.
+    pub(crate) fn unless_unread(told: Result<(), Self>) -> Result<(), Self> {
+        match told {
+            Err(Self::Unread) => Ok(()),
+            told => told,
+        }
+    }
+
     /// Says it on standard error.
     pub(crate) fn report(&self) -> ExitCode {
         match self {

@@ -16,7 +16,10 @@ use unicode_width::UnicodeWidthStr;
 use crate::failure::Failure;
 use crate::time;
 
-pub(crate) use event::{DEAD_COLUMNS, EventJson, LIVE_COLUMNS, dead_row, live_row, painted_status};
+pub(crate) use event::{
+    DEAD_COLUMNS, EventJson, LEASED_COLUMNS, LIVE_COLUMNS, dead_row, holder, leased_row, live_row,
+    painted_status,
+};
 
 /// How to answer.
 #[derive(Debug, Clone, Copy)]

@@ -101,7 +101,9 @@ pub(crate) async fn run(place: &Place, args: &Enqueue) -> Result<(), Failure> {
         bar.inc(batch.len() as u64);
         for Receipt { id, sequence, new } in receipts {
             match output.json {
-                true => output.json(&Answer { id, sequence, new })?,
+                true => {
+                    Failure::unless_unread(output.json(&Answer { id, sequence, new }))?;
+                }
                 false => rows.push(vec![Cell::text(id), Cell::text(sequence), Cell::text(new)]),
             }
         }

@@ -143,7 +143,7 @@ pub(crate) async fn run(place: &Place, args: &Status) -> Result<(), Failure> {
         return verdict(args, &last);
     }
     let standings = look(&mut looked, args, &limits).await?;
-    tell(&output, &standings)?;
+    Failure::unless_unread(tell(&output, &standings))?;
     verdict(args, &standings)
 }
 

@@ -1,5 +1,6 @@
 //! `run`: how it ends, and what signals do to it.
 
+use std::process::Command;
 use std::time::Duration;
 
 use posthaste_testkit::server::{Options, Postgres};
@@ -40,6 +41,11 @@ fn both_signals_end_it_well(place: &Place) {
 fn held_up(place: &Place, relay: &str) -> Daemon {
     place.configure(&format!("[outbox.relay]\n{relay}\n"), "concurrency = 1");
     place.migrated();
+    in_its_midst(place, place.posthaste(&["run"]))
+}
+
+/// The same, by this command.
+fn in_its_midst(place: &Place, run: Command) -> Daemon {
     // More than a pipe holds.
     let payload = format!("\"{}\"", "x".repeat(200_000));
     std::fs::write(place.file("payload"), payload).unwrap();
@@ -47,7 +53,7 @@ fn held_up(place: &Place, relay: &str) -> Daemon {
     enqueue.args(["--count", "20"]);
     enqueue.stdin(std::fs::File::open(place.file("payload")).unwrap());
     Answer::of(enqueue).done();
-    let daemon = Daemon::start_unread(place.posthaste(&["run"]));
+    let daemon = Daemon::start_unread(run);
     daemon.until("all is claimed", || {
         place.count("processing") == 20 && daemon.has_begun()
     });
@@ -94,6 +100,35 @@ fn a_second_signal_ends_it_at_once(place: &Place) {
     // What it had in hand is not lost.
     let daemon = place.run();
     daemon.until("all is delivered", || place.count("delivered") == 20);
+}
+
+// B17
+#[test]
+fn the_first_signal_ends_it_well_also_after_an_outbox_has_failed() {
+    let place = Place::sqlite();
+    place.configure("", "concurrency = 1");
+    place.migrated();
+    // Of a database that cannot be reached until the other outbox is in the midst of its work.
+    let mut server = Postgres::start(Options::new()).unwrap();
+    server.stop().unwrap();
+    let there = std::fs::read_to_string(place.file("posthaste.toml")).unwrap();
+    let missing = format!(
+        "[[outbox]]\ntable = \"nowhere.missing_outbox\"\n\
+         database.url = \"{}\"\n",
+        server.url()
+    );
+    std::fs::write(place.file("both.toml"), there + &missing).unwrap();
+    let run = place.posthaste(&["run", "--config", "both.toml"]);
+    let mut daemon = in_its_midst(&place, run);
+    server.start_again().unwrap();
+    daemon.says("stopping all outboxes, because of one: nowhere.missing_outbox is not set up");
+    daemon.signal(Signal::TERM);
+    daemon.says("once more to stop at once");
+    daemon.read();
+    let answer = daemon.ended();
+    assert_eq!(answer.code, 4, "{answer:?}");
+    assert_eq!(place.count("delivered"), 1);
+    assert_eq!(place.count("pending"), 19);
 }
 
 // B8, M16

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use posthaste_testkit::bed::{Bed, OnPostgres};
 use posthaste_testkit::server::postgres_url;
 
-use crate::support::{Answer, PLACED, Shop, at, message, program, run, snapshot};
+use crate::support::{Answer, HOUR, PLACED, Shop, at, message, program, run, snapshot};
 
 fn plain(arguments: &[&str]) -> Answer {
     Answer::of(program(arguments).output().unwrap())
@@ -140,6 +140,32 @@ async fn who_stops_reading_is_not_an_error() {
         .unwrap();
     let ended = Answer::of(child.wait_with_output().unwrap());
     assert_eq!((ended.code, ended.err.as_str()), (0, ""));
+}
+
+/// The program with an answer that nobody reads.
+fn unread(mut command: std::process::Command) -> Answer {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    Answer::of(command.stdout(writer).output().unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_stops_reading_stops_no_work_and_changes_no_verdict() {
+    let place = OnPostgres::new().await;
+    let enqueue = ["enqueue", PLACED, "--count", "2500", "--json"];
+    assert_eq!(unread(at(&place, &enqueue)).code, 0);
+    let status = run(&place, &["status", "--json"]).json();
+    assert_eq!(status[0]["pending"], 2500);
+    place.pass(HOUR).await;
+    assert_eq!(unread(at(&place, &["status", "--check"])).code, 5);
+    let nowhere = [
+        "doctor",
+        "--database",
+        &postgres_url(),
+        "--table",
+        "nowhere.orders",
+    ];
+    assert_eq!(unread(program(&nowhere)).code, 5);
 }
 
 // B22: whoever may look, but not read, is told so.

@@ -276,6 +276,28 @@ impl Process {
         kill_process(pid.expect("a process id"), signal).unwrap();
     }
 
+    /// Stops it as a debugger would, and waits until none of its threads does anything more.
+    pub(crate) fn freeze(&self) {
+        self.signal(Signal::STOP);
+        let deadline = Instant::now() + PATIENCE;
+        while !self.is_frozen() {
+            assert!(Instant::now() < deadline, "the process does not stop");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    fn is_frozen(&self) -> bool {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", self.pid())).unwrap();
+        threads.flatten().all(|thread| {
+            let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+            // The name is in brackets, and may hold anything.
+            let state = stat
+                .rsplit_once(") ")
+                .map(|(_, rest)| rest.starts_with('T'));
+            state.unwrap_or(true)
+        })
+    }
+
     /// Waits until it has ended.
     pub(crate) fn ended(&mut self) -> ExitStatus {
         let deadline = Instant::now() + PATIENCE;
