@@ -223,7 +223,10 @@ impl Live {
             };
             tokio::select! {
                 () = tokio::time::sleep(pause.saturating_sub(took)) => {}
-                () = self.watched.notified() => {}
+                () = self.watched.notified() => {
+                    // What came in a moment says nothing about a rate, and nobody makes us look more often.
+                    tokio::time::sleep(EVERY.saturating_sub(started.elapsed())).await;
+                }
             }
         }
     }
