@@ -38,7 +38,7 @@ use super::cursors::Cursors;
 use super::{
     Act, Attempt, Audit, BlockedKey, Claim, Claimed, Clean, Content, Filter, Finding, Group,
     Health, Job, JobState, Mark, Order, Page, Pause, Redelivery, RelayInfo, Settled, Settlement,
-    Stats, Store, StoreError, Target,
+    StartedJob, Stats, Store, StoreError, Target,
 };
 use crate::enqueue::{EnqueueError, Receipt};
 use crate::event::{Lease, Record};
@@ -480,9 +480,14 @@ impl Store for Sqlite {
         self.read(|outbox, link| outbox.paused(link)).await
     }
 
-    async fn start_job(&self, redelivery: &Redelivery, act: &Act) -> Result<Job, StoreError> {
+    async fn start_job_as(
+        &self,
+        id: Uuid,
+        redelivery: &Redelivery,
+        act: &Act,
+    ) -> Result<StartedJob, StoreError> {
         let (redelivery, act) = (redelivery.clone(), act.clone());
-        self.write(move |outbox, link| outbox.begin(link, &redelivery, &act))
+        self.write(move |outbox, link| outbox.begin(link, id, &redelivery, &act))
             .await
     }
 

@@ -45,3 +45,12 @@ export const query = (words) => {
   const given = Object.entries(words).filter(([name, value]) => value != null && (value !== "" || name === "fingerprint"));
   return given.length ? `?${new URLSearchParams(given)}` : "";
 };
+
+// An id for what is asked for once, however often that is sent. (`crypto.randomUUID` is there with TLS only.)
+export function newId() {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  bytes[6] = (bytes[6] & 0x0f) | 0x40;
+  bytes[8] = (bytes[8] & 0x3f) | 0x80;
+  const hex = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+  return [[0, 8], [8, 12], [12, 16], [16, 20], [20, 32]].map(([from, to]) => hex.slice(from, to)).join("-");
+}
