@@ -218,7 +218,9 @@ pub(crate) fn judge(evidence: &Evidence, limits: &Thresholds) -> Vec<Check> {
             ));
             let remedy = match &evidence.paused {
                 Some(pause) => format!("{pause}: resume it with posthaste resume"),
-                None => "is a relay running, can it deliver, and is it enough of them?".to_owned(),
+                None => {
+                    "is a relay running, can it deliver, and are there enough of them?".to_owned()
+                }
             };
             let behind = counted.lag > limits.max_lag;
             let most = format!("at most {lag}");

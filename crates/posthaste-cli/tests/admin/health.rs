@@ -187,3 +187,31 @@ fn of_relays_that_stand_by_each_says_who_leads_and_one_takes_over() {
     let (code, leader) = status(&scene);
     assert_eq!((code, &leader["status"]), (Some(0), &json!("ok")));
 }
+
+// F8
+#[test]
+fn a_database_that_falls_silent_is_ill_until_it_speaks_again() {
+    let mut scene = Scene::postgres();
+    let (proxy, _) = scene.through_a_network();
+    scene.configure(TOKENS, "", STDOUT);
+    let daemon = scene.run();
+    proxy.hole();
+    eventually("it is seen", || {
+        let health = daemon.get("/healthz").json();
+        check(&health, "database")["status"] == "ill"
+    });
+    // What is not known is not made up, and the daemon itself works on.
+    let health = daemon.get("/healthz").json();
+    for unknown in ["schema", "stuck", "lag"] {
+        assert_eq!(check(&health, unknown)["status"], "unknown", "{health:#}");
+    }
+    let word = |path: &str| daemon.ask("GET", path).send().json()["status"].clone();
+    assert_eq!(
+        (word("/livez"), word("/readyz")),
+        (json!("ok"), json!("no database"))
+    );
+    assert_eq!(daemon.get("/api/v1/overview").done()["health"], "ill");
+    proxy.heal();
+    eventually("it is well again", || daemon.get("/healthz").status == 200);
+    assert_eq!(word("/readyz"), json!("ok"));
+}

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use posthaste_relay::METRICS;
-use posthaste_testkit::server::{Prometheus, Proxy};
+use posthaste_testkit::server::Prometheus;
 use serde_json::Value;
 
 use crate::look::{Refusing, TOKENS, webhook};
@@ -92,9 +92,7 @@ fn a_real_prometheus_evaluates_every_rule_and_every_panel() {
     }
     let mut scene = Scene::postgres();
     // A network that can break, on the way to the database.
-    let (before, port, after) = parts(&scene.url);
-    let proxy = Proxy::start(port).unwrap();
-    scene.url = format!("{before}{}{after}", proxy.port());
+    let (proxy, _) = scene.through_a_network();
     let refusing = Refusing::start("HTTP/1.1 400 No\r\nContent-Length: 0\r\n\r\n");
     let sinks = format!(
         "{}\n[sink.log]\ntype = \"stdout\"\n",
@@ -171,14 +169,6 @@ fn a_real_prometheus_evaluates_every_rule_and_every_panel() {
         }
         rules.iter().all(|rule| rule["health"] == "ok")
     });
-}
-
-/// The address before its port, the port, and what follows.
-fn parts(url: &str) -> (&str, u16, &str) {
-    let at = url.rfind(':').expect("a port") + 1;
-    let digits = url[at..].bytes().take_while(u8::is_ascii_digit).count();
-    let (port, after) = url[at..].split_at(digits);
-    (&url[..at], port.parse().expect("a port"), after)
 }
 
 // F7
