@@ -1,6 +1,6 @@
 // The frame around pages: where we are, who we are, whether it is live, and what is wrong.
 
-import { get, of } from "./api.js";
+import { get, link, of } from "./api.js";
 import { ask } from "./dialog.js";
 import { h, icon, keepTimes, list, replace, say } from "./dom.js";
 import { begin, live, pause, watch } from "./live.js";
@@ -47,14 +47,6 @@ function decode(text) {
   }
 }
 
-export const link = (outbox, name, id, words = {}) => {
-  // Some errors have no kind of their own: that, too, is something to filter by.
-  const told = ([name, value]) => value != null && (value !== "" || name === "fingerprint");
-  const given = new URLSearchParams(Object.entries(words).filter(told)).toString();
-  const path = [outbox, name, id].filter((part) => part != null).map(encodeURIComponent).join("/");
-  return `#/${path}${given && `?${given}`}`;
-};
-
 const go = (...where) => location.assign(link(...where));
 
 function turn() {
@@ -71,9 +63,8 @@ function turn() {
     const current = anchor.dataset.page === now.page;
     if (current) anchor.setAttribute("aria-current", "page");
     else anchor.removeAttribute("aria-current");
-    // On a phone the menu is wider than the screen.
-    if (current) nav.scrollLeft = anchor.offsetLeft - nav.offsetLeft - 40;
   }
+  showPlace();
   const same = here && here.outbox === now.outbox && here.page === now.page && here.id === now.id;
   if (same && here.shown?.turn) return here.shown.turn(now.query);
   leave.abort();
@@ -89,6 +80,12 @@ function turn() {
   here = { ...now };
   here.shown = module.show({ ...now, ...tools(now.outbox, leave.signal, notice), me, root, may: me.role === "operator" });
   if (document.activeElement === document.body) page.focus({ preventScroll: true });
+}
+
+// On a phone the menu is wider than the screen.
+function showPlace() {
+  const current = nav.querySelector("[aria-current]");
+  if (current) nav.scrollLeft = current.offsetLeft - nav.offsetLeft - 40;
 }
 
 // What every page gets.
@@ -206,6 +203,7 @@ async function start() {
   begin();
   turn();
   window.addEventListener("hashchange", turn);
+  window.addEventListener("resize", showPlace);
   document.addEventListener("keydown", press);
   // Its address would be taken for that of a page.
   document.querySelector(".skip").addEventListener("click", (clicked) => {

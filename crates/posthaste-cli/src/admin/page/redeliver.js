@@ -77,14 +77,16 @@ async function sendAgain(view, event, job, why) {
   toast(copy ? ["It is sent again as ", h("a", { href: view.to("events", copy) }, "a new event"), "."] : "It will be sent again as a new event.");
 }
 
+const aggregate = (it) => [it.aggregate_type, it.aggregate_id].filter(Boolean).join(" ");
+
 function preview(previews) {
   const destinations = new Map();
   for (const it of previews) for (const [name, n] of Object.entries(it.destinations)) destinations.set(name, (destinations.get(name) ?? 0) + n);
   const sample = previews.flatMap((it) => it.sample).slice(0, 5);
   if (!sample.length) return h("div.preview", {}, h("p.dim", {}, "None of them was found in time to show it here."));
   return h("div.preview", {},
-    h("p", {}, "To ", [...destinations.keys()].map((name) => [h("strong", {}, name), " "]), h("span.dim", {}, "judging by the oldest of them:")),
-    h("ul", {}, sample.map((it) => h("li", {}, h("span.topic", {}, it.topic), " ", h("span.dim", {}, when(it.created_at))))));
+    h("p", {}, "To ", [...destinations.keys()].map((name, place) => [place > 0 && ", ", h("strong", {}, name)]), h("span.dim", {}, ", judging by the oldest of them:")),
+    h("ul", {}, sample.map((it) => h("li.row", {}, h("span.topic", {}, it.topic), aggregate(it) && h("code", {}, aggregate(it)), h("span.dim", {}, when(it.created_at))))));
 }
 
 // The redeliveries under way, and those that are over.
@@ -97,11 +99,20 @@ export function jobs(view) {
     list(rows, told.jobs, (it) => it.id, job);
   };
 
+  // What a job is about, for people: a fingerprint says nothing to them but that it is one.
+  function words([name, value]) {
+    if (name === "status") return value === "dead" ? "" : value.replace(",", " or ");
+    if (name === "reason") return value;
+    if (name === "fingerprint") return `errors of kind ${value.slice(0, 8) || "none"}`;
+    if (name === "id") return value.includes(",") ? plural(value.split(",").length, "named event") : "one named event";
+    return `${name.replace("_", " ")} ${value.length > 40 ? `${value.slice(0, 40)}…` : value}`;
+  }
+
   const KINDS = { running: "processing", paused: "doubtful", done: "good", cancelled: "dim" };
 
   function job(it) {
     const live = it.state === "running" || it.state === "paused";
-    const about = Object.entries(it.filter).map(([name, value]) => `${name} ${value.length > 40 ? `${value.slice(0, 12)}…` : value}`).join(", ");
+    const about = Object.entries(it.filter).map(words).filter(Boolean).join(", ");
     return h("article.card.job", { "data-state": it.state },
       h("div.row.spread", {}, h("div.row", {}, pill(KINDS[it.state], it.state), h("strong", {}, it.total < it.redelivered || !it.total ? `${count(it.redelivered)} redelivered` : `${count(it.redelivered)} of ${count(it.total)}`), it.rate && h("span.dim", {}, `at most ${count(it.rate)}/s`)),
         view.may && live && h("div.row", {},
