@@ -65,6 +65,11 @@ const PROVEN: &[(&str, &str, &str)] = &[
         "the_consumers_statement_finds_out_what_is_new_…",
     ),
     (
+        "docs/dashboard.md",
+        "sh",
+        "the_demo_prints_an_address_where_a_living_dashboard_is",
+    ),
+    (
         "docs/dead-letters.md",
         "toml",
         "its key is that of tests/config/good/with_warnings.toml",
