@@ -11,24 +11,33 @@
 
 use std::time::{Duration, Instant};
 
+use uuid::Uuid;
+
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// A probe is one delivery: a destination that is back is not kept waiting for long.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// A ramp this wide is no longer a limit.
+/// A ramp this wide is no longer a limit, nor is one that has gone well for this long: where little is
+/// sent, hundreds of answers could take days.
 const FULL: usize = 512;
+const LONG_ENOUGH: Duration = Duration::from_secs(5);
+/// If so many events in a row get no answer, and nothing else gets one, it is not their fault.
+const SILENCES: u32 = 8;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Circuit {
     state: State,
     /// Outages in a row, without an answer in between.
     outages: u32,
+    /// Events in a row that got no answer, and the last of them.
+    silences: u32,
+    unanswered: Option<Uuid>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Closed,
     Open { until: Instant },
-    Ramping { window: usize },
+    Ramping { window: usize, since: Instant },
 }
 
 /// How much a destination takes right now.
@@ -46,6 +55,8 @@ impl Circuit {
         Self {
             state: State::Closed,
             outages: 0,
+            silences: 0,
+            unanswered: None,
         }
     }
 
@@ -54,30 +65,46 @@ impl Circuit {
             State::Closed => Admission::Freely,
             State::Open { until } if now < until => Admission::Nothing(until),
             State::Open { .. } => Admission::AtMost(1),
-            State::Ramping { window } => Admission::AtMost(window),
+            State::Ramping { window, .. } => Admission::AtMost(window),
         }
     }
 
     /// The destination answered, be it with a refusal.
     pub(crate) fn answered(&mut self, now: Instant) {
+        (self.silences, self.unanswered) = (0, None);
         self.state = match self.state {
             State::Closed => State::Closed,
             // An answer to something sent before the outage says nothing about now.
             State::Open { until } if now < until => return,
-            State::Open { .. } => State::Ramping { window: 2 },
-            State::Ramping { window } if window >= FULL => State::Closed,
-            State::Ramping { window } => State::Ramping { window: window + 1 },
+            State::Open { .. } => State::Ramping {
+                window: 2,
+                since: now,
+            },
+            State::Ramping { window, since } if window >= FULL || now >= since + LONG_ENOUGH => {
+                State::Closed
+            }
+            State::Ramping { window, since } => State::Ramping {
+                window: window + 1,
+                since,
+            },
         };
         if self.state == State::Closed {
             self.outages = 0;
         }
     }
 
-    /// No answer came in time. While the destination is up, that may be the event's own fault and says
-    /// nothing; of a probe it says that the destination is still down. Gives back whether that opened
-    /// the circuit.
-    pub(crate) fn silent(&mut self, now: Instant, random: f64) -> bool {
-        matches!(self.state, State::Open { .. }) && self.unavailable(now, random)
+    /// No answer came in time to this event. While the destination is up, that may be the event's own fault,
+    /// unless others get none either; of a probe it says that the destination is still down. Gives back
+    /// whether that opened the circuit.
+    pub(crate) fn silent(&mut self, event: Uuid, now: Instant, random: f64) -> bool {
+        if self.unanswered.replace(event) != Some(event) {
+            self.silences = self.silences.saturating_add(1);
+        }
+        let is_down = match self.state {
+            State::Open { .. } => true,
+            State::Closed | State::Ramping { .. } => self.silences >= SILENCES,
+        };
+        is_down && self.unavailable(now, random)
     }
 
     /// The destination could not be reached. Gives back whether that opened the circuit.
@@ -150,16 +177,56 @@ mod tests {
     fn silence_after_a_probe_is_no_answer_and_else_says_nothing() {
         let start = Instant::now();
         let mut circuit = Circuit::new();
-        assert!(!circuit.silent(start, 1.0) && circuit.is_closed());
+        let event = Uuid::nil();
+        assert!(!circuit.silent(event, start, 1.0) && circuit.is_closed());
         assert!(circuit.unavailable(start, 1.0));
-        assert!(!circuit.silent(start, 1.0), "it was sent before the outage");
+        let before = circuit.silent(event, start, 1.0);
+        assert!(!before, "it was sent before the outage");
         let probed = start + FIRST_PAUSE;
-        assert!(circuit.silent(probed, 1.0));
+        assert!(circuit.silent(event, probed, 1.0));
         let until = probed + FIRST_PAUSE * 2;
         assert_eq!(circuit.admission(probed), Admission::Nothing(until));
         circuit.answered(until);
-        assert!(!circuit.silent(until, 1.0));
+        assert!(!circuit.silent(event, until, 1.0));
         assert_eq!(circuit.admission(until), Admission::AtMost(2));
+    }
+
+    // F9
+    #[test]
+    fn many_events_in_a_row_without_an_answer_open_it_and_one_alone_never_does() {
+        let now = Instant::now();
+        let mut circuit = Circuit::new();
+        for _ in 0..100 {
+            assert!(!circuit.silent(Uuid::nil(), now, 1.0), "always the same");
+        }
+        let mut others = (1..).map(Uuid::from_u128);
+        let mut silence = |circuit: &mut Circuit| {
+            let next = others.next().unwrap();
+            circuit.silent(next, now, 1.0)
+        };
+        for _ in 2..SILENCES {
+            assert!(!silence(&mut circuit));
+        }
+        circuit.answered(now);
+        for _ in 1..SILENCES {
+            assert!(!silence(&mut circuit), "one was answered in between");
+        }
+        assert!(silence(&mut circuit));
+        assert!(!circuit.is_closed());
+    }
+
+    // F9
+    #[test]
+    fn a_ramp_that_has_gone_well_for_long_enough_is_over_however_little_was_sent() {
+        let start = Instant::now();
+        let mut circuit = Circuit::new();
+        circuit.unavailable(start, 1.0);
+        let back = start + FIRST_PAUSE;
+        circuit.answered(back);
+        circuit.answered(back + LONG_ENOUGH - Duration::from_millis(1));
+        assert!(!circuit.is_closed());
+        circuit.answered(back + LONG_ENOUGH);
+        assert!(circuit.is_closed());
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 
 use crate::circuit::{Admission, Circuit};
+use crate::route::REMEMBERED;
 use crate::sink::Sink;
 use crate::tally::Tally;
 use crate::view::Outage;
@@ -98,7 +99,7 @@ impl Destination {
     /// Events of this topic go here.
     pub(crate) fn learn(&self, topic: &str) {
         let mut topics = self.topics.lock().expect("not poisoned");
-        if !topics.contains(topic) {
+        if topics.len() < REMEMBERED && !topics.contains(topic) {
             topics.insert(topic.to_owned());
         }
     }

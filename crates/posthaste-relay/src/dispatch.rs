@@ -208,7 +208,7 @@ impl Engine {
         meter.total.increment(1);
         meter.latency.record(took.as_secs_f64());
         destination.tally.tried(&outcome, took);
-        self.judge_destination(destination, event, &outcome, timed_out);
+        let spared = self.judge_destination(destination, event, &outcome, timed_out);
         if outcome == Outcome::Delivered {
             let age = event.age + claimed.elapsed();
             meters.end_to_end.record(age.as_secs_f64());
@@ -227,7 +227,8 @@ impl Engine {
             took,
             timed_out,
         });
-        (self.verdict(event, outcome), tried)
+        let verdict = spared.unwrap_or_else(|| self.verdict(event, outcome));
+        (verdict, tried)
     }
 
     /// The span of one delivery, with the names that OpenTelemetry has for messaging.
@@ -266,22 +267,27 @@ impl Engine {
         }
     }
 
+    /// Learns from an outcome how the destination is. Gives back what becomes of the event, if the outcome
+    /// tells of the destination and not of the event.
     fn judge_destination(
         &self,
         destination: &Destination,
         event: &Event,
         outcome: &Outcome,
         timed_out: bool,
-    ) {
+    ) -> Option<Verdict> {
         let now = Instant::now();
         let random = self.settings.random;
         let mut circuit = destination.circuit();
+        let was_closed = circuit.is_closed();
         let opened = match outcome {
             Outcome::Unavailable(_) => circuit.unavailable(now, random()),
-            _ if timed_out => circuit.silent(now, random()),
-            _ if circuit.is_closed() => false,
+            _ if timed_out => circuit.silent(event.id, now, random()),
             _ => {
                 circuit.answered(now);
+                if was_closed {
+                    return None;
+                }
                 if circuit.is_closed() {
                     self.observer.circuit(&destination.name, false);
                     destination.is_back();
@@ -305,6 +311,15 @@ impl Engine {
                 error,
                 "the destination is down: pausing it"
             );
+        }
+        let is_open = matches!(circuit.admission(now), Admission::Nothing(_));
+        match (opened && !was_closed, timed_out && is_open) {
+            // A probe, to the end of the line: should it be this one's fault, the next one is another event.
+            (true, _) => Some(Verdict::Postpone {
+                delay: Duration::ZERO,
+            }),
+            (false, true) => Some(Verdict::Release),
+            (false, false) => None,
         }
     }
 

@@ -267,7 +267,7 @@ impl Engine {
         if limit == 0 || bytes == 0 {
             return Ok(false);
         }
-        let room = Room {
+        let mut room = Room {
             limit,
             bytes: bytes as u64,
         };
@@ -279,37 +279,41 @@ impl Engine {
         }
         let now = Instant::now();
         let mut except_topics = Vec::new();
-        let mut shut = 0;
+        // Whether one takes all that comes, and how many more those take that take a few.
+        let (mut freely, mut few) = (false, 0);
         for destination in &self.destinations {
             let admission = destination.admission(now);
             if admission == Admission::Freely && destination.has_room(share) {
+                freely = true;
                 continue;
             }
-            shut += 1;
             let topics = destination.topics();
-            if let Admission::AtMost(window) = admission
-                && let Some(free) = window.checked_sub(destination.in_hand()).filter(|n| *n > 0)
-                && !topics.is_empty()
-            {
-                let claim = Claim {
-                    limit: limit.min(u32::try_from(free).unwrap_or(u32::MAX)),
-                    scope: Scope {
-                        topics: topics.clone(),
-                        ..self.settings.scope.clone()
-                    },
-                    ..self.request(room, Reach::Aside)
-                };
-                self.take(&claim).await?;
+            if let Admission::AtMost(window) = admission {
+                let free = || window.saturating_sub(destination.in_hand());
+                if free() > 0 && !topics.is_empty() {
+                    let claim = Claim {
+                        limit: limit.min(u32::try_from(free()).unwrap_or(u32::MAX)),
+                        scope: Scope {
+                            topics: topics.clone(),
+                            ..self.settings.scope.clone()
+                        },
+                        ..self.request(room, Reach::Aside)
+                    };
+                    self.take(&claim).await?;
+                }
+                few = few.max(free());
             }
-            // Of a topic that goes several ways, others still take events.
-            except_topics.extend(
-                topics
-                    .into_iter()
-                    .filter(|topic| self.routes.are_one(topic)),
-            );
+            except_topics.push(topics);
         }
-        if shut == self.destinations.len() {
+        let mut except_topics: Vec<String> = except_topics.into_iter().flatten().collect();
+        if freely {
+            // Of a topic that goes several ways, others still take events.
+            except_topics.retain(|topic| self.routes.are_one(topic));
+        } else if few == 0 {
             return Ok(false);
+        } else {
+            // What is of a topic that was not seen yet may be for one of those.
+            room.limit = limit.min(u32::try_from(few).unwrap_or(u32::MAX));
         }
         let reach = pace.reach(now);
         let claim = Claim {

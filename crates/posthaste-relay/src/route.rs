@@ -7,6 +7,9 @@ use std::sync::{Arc, Mutex};
 use posthaste::{Event, Pattern};
 use uuid::Uuid;
 
+/// So many topics are remembered: producers can make any number.
+pub(crate) const REMEMBERED: usize = 10_000;
+
 /// Which events a route is for: those that match in everything that is said.
 ///
 /// ```
@@ -162,7 +165,13 @@ impl Routes {
         if let Some(known) = topics.get(topic) {
             return known.clone();
         }
-        let ways = Arc::new(self.find_ways(topic));
+        let mut ways = self.find_ways(topic);
+        if topics.len() >= REMEMBERED {
+            // As no claim can leave it out, its events are put off one by one.
+            ways.is_one = false;
+            return Arc::new(ways);
+        }
+        let ways = Arc::new(ways);
         topics.insert(topic.to_owned(), ways.clone());
         ways
     }

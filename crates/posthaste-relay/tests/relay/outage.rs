@@ -170,7 +170,8 @@ async fn a_destination_that_falls_silent_while_it_is_down_is_not_taken_for_one_t
         }
     });
     fresh.enqueue(&messages(400)).await;
-    let builder = brisk(&fresh).await.dispatch_timeout(MS(50));
+    // With one attempt in all, a probe that cost one would show at once.
+    let builder = brisk(&fresh).await.dispatch_timeout(MS(50)).max_attempts(1);
     let builder = builder.random(|| 0.0).destination("w", witness.clone());
     let relay = builder.build().unwrap();
     let view = relay.view();
@@ -187,5 +188,81 @@ async fn a_destination_that_falls_silent_while_it_is_down_is_not_taken_for_one_t
     let probes = witness.seen().len() - before;
     assert!((1..=4).contains(&probes), "it was asked {probes} times");
     assert!(is_down(), "nobody answered");
+    relay.stop().await;
+    let pending = with_status(&fresh.store().await, Status::Pending).await;
+    assert!(pending.len() == 400 && pending.iter().all(|record| record.attempts == 0));
+}
+
+// F9
+#[tokio::test]
+async fn a_destination_that_answers_nobody_kills_no_event() {
+    let mut fresh = Fresh::new().await;
+    let answers = Arc::new(AtomicBool::new(false));
+    let answering = answers.clone();
+    let witness = Witness::new(move |_| {
+        let answers = answering.load(Ordering::SeqCst);
+        async move {
+            match answers {
+                true => Outcome::Delivered,
+                false => std::future::pending().await,
+            }
+        }
+    });
+    fresh.enqueue(&messages(400)).await;
+    let builder = brisk(&fresh).await.dispatch_timeout(MS(50)).max_attempts(2);
+    let relay = builder.destination("w", witness.clone()).build().unwrap();
+    let view = relay.view();
+    let relay = Running::start(relay);
+    eventually("it is down", async || {
+        view.look().unwrap().destinations[0].outage.is_some()
+    })
+    .await;
+    // Time for some probes.
+    tokio::time::sleep(MS(1500)).await;
+    answers.store(true, Ordering::SeqCst);
+    witness.until_delivered(400).await;
+    let store = fresh.store().await;
+    until_settled(&store).await;
+    relay.stop().await;
+    assert_eq!(with_status(&store, Status::Delivered).await.len(), 400);
+}
+
+// F9
+#[tokio::test]
+async fn an_event_that_always_finds_its_destination_down_is_not_the_only_one_to_try() {
+    let mut fresh = Fresh::new().await;
+    let first = fresh.enqueue(&messages(1)).await[0].id;
+    fresh.enqueue(&messages(20)).await;
+    // Such as one whose partition has no leader.
+    let witness = Witness::new(move |event: Arc<posthaste::Event>| async move {
+        match event.id == first {
+            true => Outcome::Unavailable("no leader".to_owned()),
+            false => Outcome::Delivered,
+        }
+    });
+    let builder = brisk(&fresh).await.batch_size(1).in_flight(1);
+    let builder = builder.max_attempts(1).random(|| 0.0);
+    let relay = Running::start(builder.destination("w", witness.clone()).build().unwrap());
+    witness.until_delivered(20).await;
+    relay.stop().await;
+    let pending = with_status(&fresh.store().await, Status::Pending).await;
+    assert_eq!((pending.len(), pending[0].attempts), (1, 0));
+}
+
+// F9
+#[tokio::test]
+async fn a_topic_that_was_never_seen_is_delivered_while_its_destination_recovers() {
+    let mut fresh = Fresh::new().await;
+    let up = Arc::new(AtomicBool::new(false));
+    let witness = switched(&up, MS(0));
+    fresh.enqueue(&messages(1)).await;
+    let builder = brisk(&fresh).await.random(|| 0.0);
+    let relay = Running::start(builder.destination("w", witness.clone()).build().unwrap());
+    eventually("it is down", async || !witness.seen().is_empty()).await;
+    up.store(true, Ordering::SeqCst);
+    witness.until_delivered(1).await;
+    // One answer does not close the circuit, and no more of what was seen comes.
+    fresh.enqueue(&[message("shop.order.new.v1")]).await;
+    witness.until_delivered(2).await;
     relay.stop().await;
 }

@@ -12,7 +12,7 @@ use super::message::Message;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Fate {
     Confirmed,
-    /// No queue got it, or not all did.
+    /// No queue got it, or not all did, or its routing key is not for us.
     Returned(String),
     /// It can never be sent.
     Refused(String),

@@ -56,6 +56,8 @@ impl Line {
                 self.found.remove(exchange);
                 out.answer(match &refusal {
                     Refusal::TooLarge { limit, .. } => too_large(size, *limit),
+                    // Others go other ways.
+                    Refusal::RoutingKey(_) => Fate::Returned(said.clone()),
                     _ => Fate::Misdirected(said.clone()),
                 });
             } else if let Some(why) = &trouble {

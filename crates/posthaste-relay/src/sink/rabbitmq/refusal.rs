@@ -12,6 +12,8 @@ pub(super) enum Refusal {
     TooLarge { size: usize, limit: usize },
     /// The exchange is not there, or not for us.
     Exchange(String),
+    /// The exchange is for us, but not with every routing key.
+    RoutingKey(String),
     /// Something else.
     Other(String),
 }
@@ -29,6 +31,7 @@ impl Refusal {
 
     fn read(code: u16, text: &str) -> Self {
         match code {
+            403 if text.contains("topic '") => Self::RoutingKey(text.to_owned()),
             403 | 404 => Self::Exchange(text.to_owned()),
             _ => match (number(text, "message size "), number(text, "max size ")) {
                 (Some(size), Some(limit)) => Self::TooLarge { size, limit },
@@ -39,13 +42,11 @@ impl Refusal {
 
     /// Whether it is about a message of this exchange, routing key and size.
     pub(super) fn means(&self, exchange: &str, routing_key: &str, size: usize) -> bool {
+        let names = |text: &str, name: &str| text.contains(&format!("'{name}'"));
         match self {
             Self::TooLarge { size: blamed, .. } => size == *blamed,
-            Self::Exchange(text) => {
-                let names = |name: &str| text.contains(&format!("'{name}'"));
-                // Permissions may be for some routing keys only.
-                names(exchange) && (!text.contains("topic '") || names(routing_key))
-            }
+            Self::Exchange(text) => names(text, exchange),
+            Self::RoutingKey(text) => names(text, exchange) && names(text, routing_key),
             Self::Other(_) => false,
         }
     }
@@ -95,6 +96,7 @@ mod tests {
 
         let topic = "ACCESS_REFUSED - write access to topic 'a.b' in exchange 'orders' in vhost '/' refused for user 'shop'";
         let topic = Refusal::read(403, topic);
+        assert!(matches!(topic, Refusal::RoutingKey(_)));
         assert!(topic.means("orders", "a.b", 1));
         assert!(!topic.means("orders", "a.c", 1));
 
