@@ -28,6 +28,8 @@ const [bar, nav, banner, page] = ["bar", "nav", "banner", "page"].map((id) => do
 const state = h("span");
 const liveButton = h("button.live", { onclick: () => pause(!live.paused) }, h("i.dot"), state);
 const outboxes = h("select", { "aria-label": "Outbox", onchange: () => go(outboxes.value, at().page) });
+// A question that goes on and on may take this part of the time, unless that would be too seldom.
+const [SHARE, LONGEST] = [10, 30_000];
 let me = null;
 let leave = new AbortController();
 let here = null;
@@ -100,18 +102,22 @@ function tools(outbox, signal, notice) {
     try {
       await work();
       if (!signal.aborted) replace(notice);
+      return true;
     } catch (error) {
       fail(error);
+      return false;
     }
   };
-  // Again and again while the page is open, looked at, and live.
+  // Again and again while the page is open, looked at, and live. What takes the database long is asked less often.
   const every = (millis, work) => {
-    const round = async () => {
+    const round = async (first) => {
       if (signal.aborted) return;
-      if (!document.hidden && !live.paused) await run(work);
-      if (!signal.aborted) setTimeout(round, millis);
+      const began = performance.now();
+      const answered = (first || (!document.hidden && !live.paused)) && (await run(work));
+      const took = answered ? performance.now() - began : 0;
+      if (!signal.aborted) setTimeout(round, Math.max(millis, Math.min(SHARE * took, LONGEST)), false);
     };
-    run(work).then(() => signal.aborted || setTimeout(round, millis));
+    round(true);
   };
   return {
     path, signal, run, every,
