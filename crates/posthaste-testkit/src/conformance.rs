@@ -209,6 +209,8 @@ macro_rules! conformance {
                 a_job_sends_delivered_events_again_once
                 two_that_advance_a_job_redeliver_nothing_twice
                 a_job_of_what_cannot_be_redelivered_is_refused
+                a_job_that_is_begun_again_under_its_id_is_the_same_job
+                a_job_that_many_begin_at_once_under_one_id_is_one_job
                 redelivered_events_say_how_often
             }
             watch {

@@ -73,7 +73,7 @@ pub use group::{GROUP_LOOK, GROUP_TOPICS, Group, fingerprint};
 pub use health::{Health, Holder};
 pub use history::{ATTEMPTS_KEPT, Attempt, Ending, Tried};
 pub use inspect::{Audit, Content, Filter, Mark};
-pub use redelivery::{Job, JobState, Redelivery};
+pub use redelivery::{Job, JobState, Redelivery, StartedJob};
 
 /// Where a relay gets its events. Every store passes the conformance suite of the test kit.
 #[async_trait]
@@ -201,7 +201,20 @@ pub trait Store: Send + Sync + 'static {
     async fn pauses(&self) -> Result<Vec<Pause>, StoreError>;
 
     /// Begins to redeliver many events, as relays go along. Written to the audit log.
-    async fn start_job(&self, redelivery: &Redelivery, act: &Act) -> Result<Job, StoreError>;
+    async fn start_job(&self, redelivery: &Redelivery, act: &Act) -> Result<Job, StoreError> {
+        let started = self.start_job_as(Uuid::new_v4(), redelivery, act).await?;
+        Ok(started.job)
+    }
+
+    /// The same, under an id that the caller chose, so that it can be asked for again when nobody knows
+    /// whether it was done. If there is a job of this id, it stays as it is and is given back: whether it
+    /// is the same redelivery is told by [`Job::is`].
+    async fn start_job_as(
+        &self,
+        id: Uuid,
+        redelivery: &Redelivery,
+        act: &Act,
+    ) -> Result<StartedJob, StoreError>;
 
     /// Jobs, those that are not over first, then the latest.
     async fn jobs(&self, limit: u32) -> Result<Vec<Job>, StoreError>;

@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicBool, Ordering as Memory};
 use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant, SystemTime};
 
-use posthaste::store::Target;
 use posthaste::{Store, StoreError, Table};
 use posthaste_relay::{Settings, Standing, View};
 use tokio::sync::watch;
@@ -128,14 +127,6 @@ impl Served {
         };
         *known = Some((Instant::now(), found.clone()));
         Some(found)
-    }
-
-    /// Who paused the outbox, and why, if somebody did.
-    pub(super) async fn paused(&self) -> Option<String> {
-        let store = self.open()?;
-        let pauses = ask(store.pauses()).await.ok()?;
-        let pause = pauses.iter().find(|pause| pause.target == Target::Outbox)?;
-        Some(format!("paused by {}, because: {}", pause.actor, pause.why))
     }
 
     /// Where an event would go.

@@ -113,7 +113,7 @@ const CODES: &[(&str, StatusCode, &str)] = &[
     (
         "admin.conflict",
         StatusCode::CONFLICT,
-        "look again: it has changed meanwhile",
+        "look at it again: it has changed meanwhile, or is another one",
     ),
     (
         "admin.not_connected",
@@ -128,7 +128,7 @@ const CODES: &[(&str, StatusCode, &str)] = &[
     (
         "admin.unsure",
         StatusCode::GATEWAY_TIMEOUT,
-        "it may have been done, or be about to: look at /jobs and /audit before you try again",
+        "it may have been done, or be about to: look at /audit before you try again; a redelivery with the id of its job can be asked for again as it is",
     ),
 ];
 

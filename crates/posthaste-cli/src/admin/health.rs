@@ -3,12 +3,14 @@
 //! The judgement is pure: `/healthz` and `posthaste status` bring what they know.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::extract::State;
 use axum::response::Response;
+use futures_util::future::join_all;
 use http::StatusCode;
-use posthaste::store::Stats;
+use posthaste::store::{Stats, Target};
+use posthaste::{Store, StoreError};
 use posthaste_relay::Mode;
 use serde::Serialize;
 use serde_json::json;
@@ -23,6 +25,9 @@ use crate::time::brief;
 const ENOUGH: u64 = 20;
 /// Over how long failures are counted, in milliseconds.
 const FAILURES_OVER: u64 = 300_000;
+/// A lead that passes from one relay to the next does so within about a second.
+const PASSING: Duration = Duration::from_secs(3);
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
 /// A daemon that has not looked at anything for so long is stuck itself.
 const STUCK: Duration = Duration::from_secs(60);
 
@@ -107,15 +112,33 @@ impl From<&Stats> for Counted {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Leader {
     /// Relays share the work.
     NotNeeded,
-    /// There is one.
-    There,
-    /// This relay stands by, and another one leads or should.
-    Elsewhere,
+    /// The relay of this process.
+    Here,
+    /// Another one, by its name.
+    There(String),
     Nobody,
+}
+
+impl Leader {
+    /// Who leads an outbox on which only one relay may be active.
+    pub(crate) async fn of(store: &dyn Store) -> Result<Self, StoreError> {
+        let began = Instant::now();
+        loop {
+            let relays = store.relays().await?;
+            if let Some(relay) = relays.into_iter().find(|it| it.leads && it.alive) {
+                let unnamed = || relay.owner.to_string();
+                return Ok(Self::There(relay.name.unwrap_or_else(unnamed)));
+            }
+            if began.elapsed() > PASSING {
+                return Ok(Self::Nobody);
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    }
 }
 
 /// Judges what is known.
@@ -195,7 +218,9 @@ pub(crate) fn judge(evidence: &Evidence, limits: &Thresholds) -> Vec<Check> {
             ));
             let remedy = match &evidence.paused {
                 Some(pause) => format!("{pause}: resume it with posthaste resume"),
-                None => "is a relay running, can it deliver, and is it enough of them?".to_owned(),
+                None => {
+                    "is a relay running, can it deliver, and are there enough of them?".to_owned()
+                }
             };
             let behind = counted.lag > limits.max_lag;
             let most = format!("at most {lag}");
@@ -240,20 +265,22 @@ pub(crate) fn judge(evidence: &Evidence, limits: &Thresholds) -> Vec<Check> {
         ),
         None => unknown("dead", most),
     });
-    let one = "one, if only one may relay".to_owned();
-    checks.push(match evidence.leader {
+    let one = format!(
+        "one leads, if only one may relay; it passes on within {}",
+        brief(PASSING)
+    );
+    checks.push(match &evidence.leader {
         Some(leader) => check(
             "leader",
-            ill_if(leader == Leader::Nobody),
+            ill_if(*leader == Leader::Nobody),
             match leader {
-                Leader::NotNeeded => "relays share the work",
-                Leader::There => "there is one",
-                Leader::Elsewhere => "this relay stands by",
-                Leader::Nobody => "there is none",
-            }
-            .to_owned(),
+                Leader::NotNeeded => "relays share the work".to_owned(),
+                Leader::Here => "this relay leads".to_owned(),
+                Leader::There(name) => format!("{name} leads"),
+                Leader::Nobody => "nobody leads".to_owned(),
+            },
             one,
-            "start a relay with posthaste run",
+            "is a relay running that may deliver? Start one with posthaste run, and see posthaste doctor",
         ),
         None => unknown("leader", one),
     });
@@ -263,25 +290,37 @@ pub(crate) fn judge(evidence: &Evidence, limits: &Thresholds) -> Vec<Check> {
 /// Every check of every outbox, of what this process knows.
 pub(super) async fn checks(desk: &Desk) -> Vec<Check> {
     let now = desk.live.outboxes();
-    let mut checks = Vec::new();
-    for (place, served) in desk.served.iter().enumerate() {
+    // At the same time: a database that is slow to answer keeps no other one waiting.
+    let each = desk.served.iter().enumerate().map(|(place, served)| {
         let seen = now.iter().find(|it| it.name == served.name);
         let points = desk.live.points(place);
-        let evidence = evidence(served, seen, &points).await;
-        checks.extend(judge(&evidence, &desk.thresholds));
-    }
-    checks
+        async move { evidence(served, seen, &points).await }
+    });
+    let evidence = join_all(each).await;
+    let judged = evidence.iter().map(|it| judge(it, &desk.thresholds));
+    judged.flatten().collect()
 }
 
 async fn evidence(served: &Served, seen: Option<&OutboxNow>, points: &[Point]) -> Evidence {
     let connected = seen.filter(|seen| seen.connected);
     let relay = seen.and_then(|seen| seen.relay.as_ref());
-    let leader = match (served.settings.mode, relay) {
-        (Mode::SingleActive, None) => None,
-        (Mode::SingleActive, Some(relay)) if relay.leads => Some(Leader::There),
-        (Mode::SingleActive, Some(_)) => elsewhere(served).await,
-        _ => Some(Leader::NotNeeded),
+    // A database that does not answer is not asked more: somebody waits for what is known.
+    let store = connected.and_then(|_| served.open());
+    let leader = async {
+        match (served.settings.mode, relay, &store) {
+            (Mode::SingleActive, Some(relay), _) if relay.leads => Some(Leader::Here),
+            (Mode::SingleActive, _, Some(store)) => ask(Leader::of(&**store)).await.ok(),
+            (Mode::SingleActive, _, None) => None,
+            _ => Some(Leader::NotNeeded),
+        }
     };
+    let schema = async {
+        connected?;
+        let found = served.checked_schema().await?;
+        Some(found.map(|version| format!("version {version}")))
+    };
+    let paused = async { paused(store.as_deref()?).await };
+    let (leader, schema, paused) = tokio::join!(leader, schema, paused);
     let since = points
         .last()
         .map_or(0, |it| it.at.saturating_sub(FAILURES_OVER));
@@ -303,28 +342,20 @@ async fn evidence(served: &Served, seen: Option<&OutboxNow>, points: &[Point]) -
             lag: Duration::try_from_secs_f64(seen.lag_seconds).unwrap_or_default(),
             stuck: seen.stuck,
         }),
-        schema: match connected {
-            Some(_) => {
-                let found = served.checked_schema().await;
-                found.map(|found| found.map(|version| format!("version {version}")))
-            }
-            None => None,
-        },
+        schema,
         destinations: seen.filter(|seen| seen.relay.is_some()).map(destinations),
         attempts: Some((sum(|it| it.failures), sum(|it| it.attempts))),
         died,
         leader,
-        paused: served.paused().await,
+        paused,
     }
 }
 
-/// Whether another relay leads, while this one stands by.
-async fn elsewhere(served: &Served) -> Option<Leader> {
-    let relays = ask(served.open()?.relays()).await.ok()?;
-    match relays.iter().any(|relay| relay.leads && relay.alive) {
-        true => Some(Leader::Elsewhere),
-        false => Some(Leader::Nobody),
-    }
+/// Who paused the outbox, and why, if somebody did.
+async fn paused(store: &dyn Store) -> Option<String> {
+    let pauses = ask(store.pauses()).await.ok()?;
+    let pause = pauses.iter().find(|pause| pause.target == Target::Outbox)?;
+    Some(format!("paused by {}, because: {}", pause.actor, pause.why))
 }
 
 fn down(destination: &DestinationNow) -> Option<Down> {
@@ -384,7 +415,7 @@ mod tests {
             destinations: Some(Destinations::default()),
             attempts: Some((50, 100)),
             died: Some(100),
-            leader: Some(Leader::There),
+            leader: Some(Leader::There("host (7)".to_owned())),
             paused: None,
         }
     }

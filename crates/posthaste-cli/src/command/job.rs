@@ -68,6 +68,12 @@ pub(crate) struct Waiting {
     pub(crate) detach: bool,
 }
 
+/// What is to be begun, and under which id.
+pub(crate) struct Begin {
+    pub(crate) id: Uuid,
+    pub(crate) redelivery: Redelivery,
+}
+
 /// The answer in JSON.
 #[derive(Debug, Serialize)]
 struct JobJson {
@@ -125,16 +131,25 @@ pub(crate) async fn run(act: &Act, place: &Place) -> Result<(), Failure> {
     }
 }
 
-/// Begins a job, and waits for it unless told not to.
+/// Begins a job, if there is none of its id, and waits for it unless told not to.
 pub(crate) async fn begin(
     store: &Arc<dyn Store>,
-    redelivery: &Redelivery,
+    begin: &Begin,
     waiting: &Waiting,
     act: &Deed,
     output: &Output,
 ) -> Result<(), Failure> {
-    let job = store.start_job(redelivery, act).await?;
-    see_to(store, job, waiting, act, output).await
+    let Begin { id, redelivery } = begin;
+    let started = store.start_job_as(*id, redelivery, act).await?;
+    if !started.job.is(redelivery) {
+        return Err(Failure::usage(format!(
+            "job {id} is another one, for other events or at another rate: posthaste job list tells them all"
+        )));
+    }
+    if !started.new {
+        eprintln!("job {id} is there already: it is not begun again");
+    }
+    see_to(store, started.job, waiting, act, output).await
 }
 
 /// Works on a job until it is over. Ctrl-C pauses it: what it has not done stays to be done.

@@ -3,8 +3,9 @@
 use clap::Args;
 use posthaste::Status;
 use posthaste::store::Redelivery;
+use uuid::Uuid;
 
-use super::job::{self, Waiting};
+use super::job::{self, Begin, Waiting};
 use crate::cli::Place;
 use crate::confirm::confirm;
 use crate::failure::Failure;
@@ -19,13 +20,14 @@ Examples:
   posthaste redeliver --error timeout --newer-than 2h --yes --why 'warehouse is back'
   posthaste redeliver --status delivered --topic shop.order.paid.v1 --newer-than 1h
   posthaste redeliver --topic 'shop.*' --rate 50        at most 50 a second; Ctrl-C pauses it
+  posthaste redeliver --all --job 0b1f8f62-… --yes      can be repeated: it is begun once
 
 Dead events come back as they are, with all their attempts. What was discarded comes back only by
 its id or with --reason discarded. A delivered event stays as it is: what is sent is a new event
 that names it in the header posthaste-redelivery-of. Each act is written to the audit log.
 
-With --rate or --detach it becomes a job, which relays work on, too. It outlives this command, and
-is paused, resumed and cancelled with `posthaste job`.";
+With --rate, --detach or --job it becomes a job, which relays work on, too. It outlives this
+command, and is paused, resumed and cancelled with `posthaste job`.";
 
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
@@ -45,6 +47,9 @@ pub(crate) struct Redeliver {
     rate: Option<u32>,
     #[command(flatten)]
     waiting: Waiting,
+    /// The id of the job, a UUID of yours: asked again with the same one, nothing is begun twice
+    #[arg(long, value_name = "ID", conflicts_with = "limit")]
+    job: Option<Uuid>,
 }
 
 pub(crate) async fn run(place: &Place, args: &Redeliver) -> Result<(), Failure> {
@@ -56,7 +61,7 @@ pub(crate) async fn run(place: &Place, args: &Redeliver) -> Result<(), Failure> 
             _ => "only dead events are, or delivered ones with --status delivered",
         },
     };
-    if args.rate.is_none() && !args.waiting.detach {
+    if args.rate.is_none() && !args.waiting.detach && args.job.is_none() {
         return sweep(place, &args.sweep, &deed).await;
     }
     if args.sweep.limit.is_some() {
@@ -70,28 +75,37 @@ pub(crate) async fn run(place: &Place, args: &Redeliver) -> Result<(), Failure> 
     if args.sweep.dry_run {
         return plan.tell(&output, &store, &deed);
     }
-    if plan.found == 0 && !plan.at_least {
-        // Nothing to begin a job for: told as without one.
-        return sweep(place, &args.sweep, &deed).await;
+    let begun = match args.job {
+        Some(id) => store.job(id).await?.is_some(),
+        None => false,
+    };
+    if !begun {
+        if plan.found == 0 && !plan.at_least {
+            // Nothing to begin a job for: told as without one.
+            return sweep(place, &args.sweep, &deed).await;
+        }
+        if !args.sweep.yes {
+            plan.show()?;
+        }
+        let pace = args.rate.map(|rate| format!(", {rate} a second"));
+        let question = format!(
+            "Redeliver {} of {}{}?",
+            plan.events(),
+            store.table(),
+            pace.unwrap_or_default()
+        );
+        confirm(&question, args.sweep.yes)?;
     }
-    if !args.sweep.yes {
-        plan.show()?;
-    }
-    let pace = args.rate.map(|rate| format!(", {rate} a second"));
-    let question = format!(
-        "Redeliver {} of {}{}?",
-        plan.events(),
-        store.table(),
-        pace.unwrap_or_default()
-    );
-    confirm(&question, args.sweep.yes)?;
-    let redelivery = Redelivery {
-        filter: plan.filter,
-        rate: args.rate,
+    let begin = Begin {
+        id: args.job.unwrap_or_else(Uuid::new_v4),
+        redelivery: Redelivery {
+            filter: plan.filter,
+            rate: args.rate,
+        },
     };
     job::begin(
         &store,
-        &redelivery,
+        &begin,
         &args.waiting,
         &args.sweep.act.act(),
         &output,

@@ -262,15 +262,7 @@ async fn evidence(looked: &mut Looked, stats: &Stats, dead: u64, pauses: &[Pause
         looked.dead.pop_front();
     }
     let leader = match looked.outbox.settings.mode {
-        Mode::SingleActive => {
-            let relays = looked.store.relays().await.ok();
-            relays.map(
-                |relays| match relays.iter().any(|it| it.leads && it.alive) {
-                    true => Leader::There,
-                    false => Leader::Nobody,
-                },
-            )
-        }
+        Mode::SingleActive => Leader::of(&*looked.store).await.ok(),
         _ => Some(Leader::NotNeeded),
     };
     let pause = pauses.iter().find(|it| it.target == Target::Outbox);

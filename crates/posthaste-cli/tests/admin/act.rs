@@ -14,12 +14,14 @@ every_database! {
 }
 
 /// So many dead events, and a daemon that delivers again.
-fn with_dead(scene: &Scene, count: usize) -> Daemon {
+pub(crate) fn with_dead(scene: &Scene, count: usize) -> Daemon {
     let endpoint = Refusing::start("HTTP/1.1 400 No\r\nContent-Length: 0\r\n\r\n");
     scene.configure(TOKENS, "", &webhook(&endpoint.url()));
     scene.enqueue("shop.order.placed.v1", "{}", count);
     let daemon = scene.run();
-    daemon.has(count, "dead");
+    eventually(&format!("{count} are dead"), || {
+        daemon.get("/api/v1/overview").done()["outboxes"][0]["dead"] == count
+    });
     drop(daemon);
     scene.configure(TOKENS, "", STDOUT);
     scene.run()
@@ -73,7 +75,7 @@ fn the_dead_are_redelivered_by_a_filter_from_preview_to_done(scene: &Scene) {
     );
     assert_eq!(job.status, 202);
     let job = job.json();
-    fits(&daemon, "Job", &job);
+    fits(&daemon, "Begun", &job);
     let path = format!("jobs/{}", job["id"].as_str().unwrap());
     eventually("the job is done", || {
         let job = daemon.get(&path).done();

@@ -3,11 +3,12 @@
 use serde_json::{Value, json};
 
 use crate::look::{TOKENS, webhook};
-use crate::scene::{Scene, eventually, every_database};
+use crate::scene::{Daemon, STDOUT, Scene, eventually, every_database};
 use crate::shape::fits;
 
 every_database! {
     a_daemon_that_serves_is_live_ready_and_well
+    an_outbox_that_nobody_leads_is_ill_until_somebody_does
 }
 
 fn check<'v>(health: &'v Value, name: &str) -> &'v Value {
@@ -111,4 +112,106 @@ fn a_daemon_without_its_database_is_live_and_not_ready() {
         let health = daemon.get("/healthz").json();
         health["status"] == "ill" && check(&health, "database")["value"] == "does not answer"
     });
+}
+
+/// What the daemon and the command tell of the leader: status of the check, its value, and the code.
+fn told(daemon: &Daemon) -> (String, String, u16) {
+    let health = daemon.get("/healthz");
+    let (json, code) = (health.json(), health.status);
+    fits(daemon, "Health", &json);
+    let leader = check(&json, "leader");
+    assert!(
+        leader["threshold"].as_str().unwrap().contains("one leads"),
+        "{leader}"
+    );
+    let is_ill = leader["status"] == "ill";
+    assert_eq!(is_ill, leader["remedy"] != "", "{leader}");
+    let text = |name: &str| leader[name].as_str().unwrap().to_owned();
+    (text("status"), text("value"), code)
+}
+
+fn status(scene: &Scene) -> (Option<i32>, Value) {
+    let arguments = ["status", "--check", "--json"];
+    let output = scene.command(&arguments).output().unwrap();
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    (output.status.code(), check(&json, "leader").clone())
+}
+
+// F8
+fn an_outbox_that_nobody_leads_is_ill_until_somebody_does(scene: &Scene) {
+    let alone = "mode = \"single-active\"";
+    scene.configure(TOKENS, &format!("{alone}\nrelay.enabled = false"), STDOUT);
+    let looks_on = scene.run();
+    let (verdict, value, code) = told(&looks_on);
+    assert_eq!((verdict.as_str(), value.as_str()), ("ill", "nobody leads"));
+    assert_eq!(code, 503);
+    let (code, leader) = status(scene);
+    assert_eq!((code, &leader["value"]), (Some(5), &json!("nobody leads")));
+    assert!(
+        leader["remedy"].as_str().unwrap().contains("posthaste run"),
+        "{leader}"
+    );
+    // Another process, which may deliver.
+    scene.configure(TOKENS, alone, STDOUT);
+    let leads = scene.run();
+    eventually("it leads", || {
+        told(&leads) == ("ok".to_owned(), "this relay leads".to_owned(), 200)
+    });
+    let (verdict, value, code) = told(&looks_on);
+    let name = format!("{} ", leads.pid());
+    assert_eq!((verdict.as_str(), code), ("ok", 200), "{value}");
+    assert!(
+        value.ends_with(" leads") && value.replace(')', " ").contains(&name),
+        "{value}, not {name}"
+    );
+    let (code, leader) = status(scene);
+    assert_eq!((code, &leader["value"]), (Some(0), &json!(value)));
+}
+
+// F8 K8
+#[test]
+fn of_relays_that_stand_by_each_says_who_leads_and_one_takes_over() {
+    let scene = Scene::postgres();
+    scene.configure(TOKENS, "mode = \"single-active\"", STDOUT);
+    let first = scene.run();
+    eventually("the first leads", || told(&first).1 == "this relay leads");
+    let second = scene.run();
+    let (verdict, value, code) = told(&second);
+    assert_eq!((verdict.as_str(), code), ("ok", 200), "{value}");
+    let pid = format!("({}) leads", first.pid());
+    assert!(value.ends_with(&pid), "{value}");
+    first.signal("-KILL");
+    eventually("the second leads", || told(&second).1 == "this relay leads");
+    scene.enqueue("shop.order.placed.v1", "{}", 2);
+    second.has(2, "delivered");
+    let (code, leader) = status(&scene);
+    assert_eq!((code, &leader["status"]), (Some(0), &json!("ok")));
+}
+
+// F8
+#[test]
+fn a_database_that_falls_silent_is_ill_until_it_speaks_again() {
+    let mut scene = Scene::postgres();
+    let (proxy, _) = scene.through_a_network();
+    scene.configure(TOKENS, "", STDOUT);
+    let daemon = scene.run();
+    proxy.hole();
+    eventually("it is seen", || {
+        let health = daemon.get("/healthz").json();
+        check(&health, "database")["status"] == "ill"
+    });
+    // What is not known is not made up, and the daemon itself works on.
+    let health = daemon.get("/healthz").json();
+    for unknown in ["schema", "stuck", "lag"] {
+        assert_eq!(check(&health, unknown)["status"], "unknown", "{health:#}");
+    }
+    let word = |path: &str| daemon.ask("GET", path).send().json()["status"].clone();
+    assert_eq!(
+        (word("/livez"), word("/readyz")),
+        (json!("ok"), json!("no database"))
+    );
+    assert_eq!(daemon.get("/api/v1/overview").done()["health"], "ill");
+    proxy.heal();
+    eventually("it is well again", || daemon.get("/healthz").status == 200);
+    assert_eq!(word("/readyz"), json!("ok"));
 }

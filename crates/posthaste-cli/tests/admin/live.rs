@@ -103,3 +103,24 @@ fn one_caller_watches_so_often_and_no_more() {
     });
     assert!(tries.any(|line| line.contains("200")), "places come back");
 }
+
+#[test]
+fn however_many_begin_to_watch_the_database_is_asked_once_a_second() {
+    let scene = Scene::sqlite();
+    let daemon = scene.run();
+    let began = std::time::Instant::now();
+    while began.elapsed() < std::time::Duration::from_secs(4) {
+        let mut frames = Frames::of(&daemon, &scene.tokens[0]);
+        assert!(frames.next().is_some());
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let points = daemon.get("series").done()["points"].clone();
+    let points = points.as_array().unwrap();
+    let at = |place: usize| points[place]["at"].as_u64().unwrap();
+    let seconds = at(points.len() - 1).saturating_sub(at(0)) / 1000;
+    assert!(
+        points.len() as u64 <= seconds + 3,
+        "{} looks in {seconds} s",
+        points.len()
+    );
+}

@@ -6,6 +6,7 @@ mod client;
 mod fuzz;
 mod guard;
 mod health;
+mod job;
 mod live;
 mod look;
 mod metrics;

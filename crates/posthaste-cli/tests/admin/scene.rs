@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use posthaste_testkit::server;
+use posthaste_testkit::server::{self, Proxy};
 use serde_json::Value;
 use tempfile::TempDir;
 use uuid::Uuid;
@@ -89,6 +89,19 @@ impl Scene {
         scene.configure("tokens_file = \"tokens\"\nrate_limit = 10000", "", STDOUT);
         scene.posthaste(&["migrate"]);
         scene
+    }
+
+    /// From now on, configurations lead to the database through a network that can break. Gives back its
+    /// port, too.
+    pub(crate) fn through_a_network(&mut self) -> (Proxy, u16) {
+        let at = self.url.rfind(':').unwrap() + 1;
+        let digits = self.url[at..].bytes().take_while(u8::is_ascii_digit);
+        let end = at + digits.count();
+        let port = self.url[at..end].parse().unwrap();
+        let proxy = Proxy::start(port).unwrap();
+        let inside = proxy.port().to_string();
+        self.url.replace_range(at..end, &inside);
+        (proxy, port)
     }
 
     pub(crate) fn file(&self, name: &str) -> PathBuf {

@@ -52,7 +52,12 @@ fn the_demo_prints_an_address_where_a_living_dashboard_is() {
     });
     // It goes on to say what happens.
     std::thread::spawn(move || lines.for_each(drop));
-    let told = browse_at(include_str!("demo.py"), &address.unwrap(), &[&pictures()]);
+    // Those of the guide are taken anew if asked for.
+    let guide = match std::env::var_os("POSTHASTE_TEST_UPDATE") {
+        Some(_) => concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/pictures"),
+        None => "",
+    };
+    let told = browse_at(include_str!("demo.py"), &address.unwrap(), &[guide]);
     demo.kill().unwrap();
     demo.wait().unwrap();
     told.unwrap();
@@ -219,4 +224,28 @@ fn a_server_or_a_database_that_is_gone_is_told_of() {
     let daemon = scene.begin();
     let pid = daemon.pid().to_string();
     browse(include_str!("lost.py"), &daemon, &[&scene.tokens[2], &pid]);
+}
+
+#[test]
+fn a_database_that_goes_and_comes_back_is_told_of_and_nothing_is_taken_away() {
+    let mut scene = Scene::postgres();
+    let (proxy, port) = scene.through_a_network();
+    scene.configure(TOKENS, "", STDOUT);
+    scene.enqueue("shop.order.placed.v1", r#"{"order": 4711}"#, 3);
+    let daemon = scene.run();
+    daemon.has(3, "delivered");
+    // The browser says when.
+    let said = |name: &str| scene.file(name).exists();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            eventually("it is to go", || said("go"));
+            proxy.lead_to(1);
+            proxy.cut();
+            eventually("it is to come back", || said("come"));
+            proxy.lead_to(port);
+        });
+        let folder = scene.folder.path().to_str().unwrap();
+        let more = [scene.tokens[2].as_str(), folder];
+        browse(include_str!("outage.py"), &daemon, &more);
+    });
 }

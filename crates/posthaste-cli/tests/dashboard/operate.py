@@ -11,13 +11,33 @@ with Browser(sys.argv[1]) as browser:
     tab.sees("Overview")
     tab.sees("operator")
 
+    # What is wrong is told in full, also on a phone.
+    tab.size(390, 844)
+    tab.click("details.ill summary")
+    inside = """(() => { const box = document.querySelector("details.ill ul").getBoundingClientRect();
+        return box.width > 200 && box.left >= 0 && box.right <= innerWidth; })()"""
+    tab.until(inside, "all of it on the screen")
+    tab.sees("see what the errors have in common")
+    tab.size(1440, 900)
+    tab.until(inside, "all of it on the screen")
+
     # Every page, by the menu, each with its own title; and back.
     for name, title in zip(PAGES, ["Overview", "Events", "Dead letters", "Destinations", "Relays", "Database", "Audit"]):
         tab.click(f"#nav a[data-page={name}]")
         tab.until(f"document.querySelector('h1')?.textContent === {json.dumps(title)}")
         tab.until(f"location.hash.includes('/{name}')")
         tab.until("!document.querySelector('#page [role=alert] .notice')")
+    # The first page says that something is wrong, why, and leads there.
+    tab.click("#nav a[data-page=overview]")
+    tab.until("document.querySelector('.hint')?.textContent.startsWith('33 events are dead. Because: ')", "what is wrong")
+    tab.until("document.querySelector('.hint').textContent.includes('400')", "why")
+    tab.click(".hint")
+    tab.until("document.querySelector('h1')?.textContent === 'Dead letters'")
     tab.run("history.back()")
+    tab.until("document.querySelector('h1')?.textContent === 'Overview'")
+    tab.click(".numbers a", "0")
+    tab.until("location.hash.includes('status=pending%2Cprocessing')", "what waits")
+    tab.click("#nav a[data-page=database]")
     tab.until("document.querySelector('h1')?.textContent === 'Database'")
     tab.sees("PostgreSQL")
 
@@ -34,6 +54,15 @@ with Browser(sys.argv[1]) as browser:
     # Search by a part of a topic, then by an id; filters; an event with its attempts and its payload.
     tab.type("input[type=search]", "paid")
     tab.until("document.querySelectorAll('tbody tr').length === 3", "three that are paid")
+    # By the keyboard alone: from the search to the first of them, and in.
+    for _ in range(40):
+        tab.press("Tab")
+        if tab.run("document.activeElement.matches('td.topic a')"):
+            break
+    tab.press("Enter")
+    tab.sees("Attempt 1: rejected")
+    tab.run("history.back()")
+    tab.until("document.querySelectorAll('tbody tr').length === 3", "the same three")
     found = tab.run("document.querySelector('td.topic a').title")
     tab.type("input[type=search]", found)
     tab.until("document.querySelectorAll('tbody tr').length === 1", "one with this id")
@@ -59,6 +88,9 @@ with Browser(sys.argv[1]) as browser:
     tab.click("dialog button.main", "Redeliver")
     tab.sees("Delivered")
     tab.sees("What operators did")
+    # In the order in which it came.
+    steps = tab.run("[...document.querySelectorAll('.timeline strong')].map((it) => it.textContent)")
+    assert steps[:3] == ["Enqueued", "Attempt 1: rejected", "Redelivered by operator"] and steps[-1] == "Delivered", steps
 
     # The dead by their errors: select, preview, confirm, and watch it; pause and resume it.
     tab.press("g"), tab.press("d")

@@ -61,6 +61,12 @@ const PROVEN: &[(&str, &str, usize, &str)] = &[
         1,
         "the_consumers_statement_finds_out_what_is_new_…",
     ),
+    (
+        "docs/dashboard.md",
+        "sh",
+        1,
+        "the_demo_prints_an_address_where_a_living_dashboard_is",
+    ),
     ("docs/dead-letters.md", "toml", 1, CONFIGURED),
     (
         "docs/deploy.md",

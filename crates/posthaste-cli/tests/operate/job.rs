@@ -19,6 +19,7 @@ every_place! {
     a_job_is_listed_paused_resumed_and_cancelled
     a_job_leaves_what_was_discarded_unless_it_is_named
     what_a_job_would_touch_is_told_and_what_cannot_be_is_refused
+    a_job_with_an_id_of_the_callers_is_begun_once
 }
 
 // K6, B18
@@ -218,4 +219,32 @@ async fn what_a_job_would_touch_is_told_and_what_cannot_be_is_refused(place: imp
         assert_eq!(run(&place, &refused).code, 2, "{refused:?}");
     }
     assert!(shop.store.jobs(1).await.unwrap().is_empty());
+}
+
+// K6, B18
+async fn a_job_with_an_id_of_the_callers_is_begun_once(place: impl Place) {
+    let store = place.relay().await;
+    bury(&store, 5).await;
+    let id = Uuid::new_v4();
+    let (text, table) = (id.to_string(), place.address().1);
+    let arguments = ["redeliver", "--topic", "shop.*", "--job", &text, "--yes"];
+    let told = run(&place, &arguments);
+    assert!(!told.err.contains("already"), "{told:?}");
+    assert_eq!(told.ok(), format!("redelivered 5 events of {table}\n"));
+    // A script that does not know whether it was done does it again: nothing is found any more, and all is well.
+    let again = run(&place, &arguments);
+    let there = format!("job {id} is there already: it is not begun again");
+    assert!(again.err.contains(&there), "{again:?}");
+    assert_eq!(again.ok(), format!("redelivered 5 events of {table}\n"));
+    let other = run(&place, &["redeliver", "--all", "--job", &text, "--yes"]);
+    assert_eq!(other.code, 2);
+    assert!(other.err.contains("is another one"), "{other:?}");
+    let limited = run(
+        &place,
+        &["redeliver", "--all", "--job", &text, "--limit", "1"],
+    );
+    assert_eq!(limited.code, 2);
+    assert_eq!(store.jobs(10).await.unwrap().len(), 1);
+    let log = store.audit(None, 100).await.unwrap();
+    assert_eq!(log.iter().filter(|it| it.act == "redeliver").count(), 5);
 }

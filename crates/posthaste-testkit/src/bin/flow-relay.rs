@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use posthaste::store::{
     Act, Attempt, Audit, BlockedKey, Claim, Claimed, Clean, Content, Filter, Finding, Group,
     Health, Job, JobState, Mark, OnFailure, Order, Ordering, Page, Pause, Redelivery, RelayInfo,
-    Settled, Settlement, Stats, Target, Verdict,
+    Settled, Settlement, StartedJob, Stats, Target, Verdict,
 };
 use posthaste::{
     EnqueueError, Event, Lease, Message, Receipt, Record, Store, StoreError, Table, TopicRule,
@@ -338,8 +338,13 @@ impl Store for Doomed {
         self.store.pauses().await
     }
 
-    async fn start_job(&self, redelivery: &Redelivery, act: &Act) -> Result<Job, StoreError> {
-        self.store.start_job(redelivery, act).await
+    async fn start_job_as(
+        &self,
+        id: Uuid,
+        redelivery: &Redelivery,
+        act: &Act,
+    ) -> Result<StartedJob, StoreError> {
+        self.store.start_job_as(id, redelivery, act).await
     }
 
     async fn jobs(&self, limit: u32) -> Result<Vec<Job>, StoreError> {

@@ -1,5 +1,7 @@
 //! Jobs: redelivery of many events, at a rate, step by step.
 
+use std::time::Duration;
+
 use posthaste::store::{Claim, Filter, Job, JobState, Redelivery, Verdict};
 use posthaste::{DeadReason, Event, Status, Store, header};
 use uuid::Uuid;
@@ -202,6 +204,67 @@ pub async fn two_that_advance_a_job_redeliver_nothing_twice(bed: impl Bed) {
     for event in events {
         assert_eq!(one.audit(Some(event.id), 10).await.unwrap().len(), 1);
     }
+}
+
+// K6, B18
+pub async fn a_job_that_is_begun_again_under_its_id_is_the_same_job(bed: impl Bed) {
+    let store = bed.relay().await;
+    let events = dead(&bed, &store, 3).await;
+    let id = Uuid::new_v4();
+    let redelivery = Redelivery {
+        filter: Filter {
+            older_than: Some(Duration::from_millis(1500)),
+            ..Filter::default()
+        },
+        rate: Some(u32::MAX),
+    };
+    bed.pass(HOUR).await;
+    let first = store.start_job_as(id, &redelivery, &ann()).await.unwrap();
+    assert_eq!((first.new, first.job.id, first.job.total), (true, id, 3));
+    assert!(first.job.is(&redelivery));
+    // Under way, and when it is over.
+    let again = store.start_job_as(id, &redelivery, &ann()).await.unwrap();
+    assert_eq!((again.new, &again.job), (false, &first.job));
+    while let Some((JobState::Running, _)) = advance(&store, id, 2).await {}
+    let again = store.start_job_as(id, &redelivery, &ann()).await.unwrap();
+    assert!(!again.new && again.job.is(&redelivery));
+    assert_eq!(
+        (again.job.state, again.job.redelivered),
+        (JobState::Done, 3)
+    );
+    // Another redelivery under the same id changes nothing, and is seen to be another one.
+    for other in [all(Some(u32::MAX)), all(None)] {
+        let other_job = store.start_job_as(id, &other, &ann()).await.unwrap();
+        assert_eq!((other_job.new, &other_job.job), (false, &again.job));
+        assert!(!other_job.job.is(&other));
+    }
+    assert_eq!(store.jobs(10).await.unwrap().len(), 1);
+    for event in events {
+        assert_eq!(store.audit(Some(event.id), 10).await.unwrap().len(), 1);
+    }
+    let log = store.audit(None, 100).await.unwrap();
+    let begun = log.iter().filter(|entry| entry.act == "start job");
+    assert_eq!(begun.count(), 1);
+}
+
+// K6, M13
+pub async fn a_job_that_many_begin_at_once_under_one_id_is_one_job(bed: impl Bed) {
+    let stores = [bed.relay().await, bed.relay().await, bed.relay().await];
+    dead(&bed, &stores[0], 2).await;
+    for _ in 0..10 {
+        let id = Uuid::new_v4();
+        let (redelivery, by) = (all(Some(1)), ann());
+        let [a, b, c] = stores
+            .each_ref()
+            .map(|it| it.start_job_as(id, &redelivery, &by));
+        let (a, b, c) = tokio::join!(a, b, c);
+        let started = [a.unwrap(), b.unwrap(), c.unwrap()];
+        assert_eq!(started.iter().filter(|it| it.new).count(), 1);
+        assert!(started.iter().all(|it| it.job == started[0].job));
+    }
+    assert_eq!(stores[0].jobs(100).await.unwrap().len(), 10);
+    let log = stores[0].audit(None, 100).await.unwrap();
+    assert_eq!(log.iter().filter(|it| it.act == "start job").count(), 10);
 }
 
 pub async fn a_job_of_what_cannot_be_redelivered_is_refused(bed: impl Bed) {

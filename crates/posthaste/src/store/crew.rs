@@ -14,7 +14,7 @@ pub const LIVE_LOOK: u32 = 50_000;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RelayInfo {
-    /// Its owner id, as in leases.
+    /// Its owner id, as in leases. Nil: another process relays a SQLite file, and holds no lease.
     pub owner: Uuid,
     /// Its name, if it is known: machine and process.
     pub name: Option<String>,

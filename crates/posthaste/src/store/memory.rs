@@ -23,7 +23,7 @@ use self::rows::{Rows, State};
 use super::{
     Act, Attempt, Audit, BlockedKey, Claim, Claimed, Clean, Content, Ending, Filter, Finding,
     Group, Health, Job, JobState, Mark, Order, Page, Pause, Redelivery, RelayInfo, Settled,
-    Settlement, Stats, Store, StoreError, Target, Verdict, crew, storable,
+    Settlement, StartedJob, Stats, Store, StoreError, Target, Verdict, crew, storable,
 };
 use crate::enqueue::{EnqueueError, Outbox, Receipt};
 use crate::event::{Lease, Record, Status};
@@ -513,9 +513,14 @@ impl Store for Memory {
         })
     }
 
-    async fn start_job(&self, redelivery: &Redelivery, act: &Act) -> Result<Job, StoreError> {
+    async fn start_job_as(
+        &self,
+        id: Uuid,
+        redelivery: &Redelivery,
+        act: &Act,
+    ) -> Result<StartedJob, StoreError> {
         let now = self.now();
-        self.contents().start_job(redelivery, act, now)
+        self.contents().start_job(id, redelivery, act, now)
     }
 
     async fn jobs(&self, limit: u32) -> Result<Vec<Job>, StoreError> {

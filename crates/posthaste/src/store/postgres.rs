@@ -30,7 +30,7 @@ use super::cursors::Cursors;
 use super::{
     Act, Attempt, Audit, BlockedKey, Claim, Claimed, Clean, Content, Filter, Finding, Group,
     Health, Job, JobState, Mark, Order, Page, Pause, Redelivery, RelayInfo, Scope, Settled,
-    Settlement, Stats, Store, StoreError, Target, crew,
+    Settlement, StartedJob, Stats, Store, StoreError, Target, crew,
 };
 use crate::enqueue::{Alone, EnqueueError, Outbox, Receipt};
 use crate::event::{Lease, Record};
@@ -255,8 +255,13 @@ impl Store for Postgres {
         self.paused().await
     }
 
-    async fn start_job(&self, redelivery: &Redelivery, act: &Act) -> Result<Job, StoreError> {
-        self.begin(redelivery, act).await
+    async fn start_job_as(
+        &self,
+        id: Uuid,
+        redelivery: &Redelivery,
+        act: &Act,
+    ) -> Result<StartedJob, StoreError> {
+        self.begin(id, redelivery, act).await
     }
 
     async fn jobs(&self, limit: u32) -> Result<Vec<Job>, StoreError> {

@@ -54,6 +54,30 @@ impl Job {
     /// Why a job cannot be worked on.
     pub(super) const UNREADABLE: &str =
         "a job holds what this version cannot read: upgrade posthaste, or cancel the job";
+
+    /// Whether it is this redelivery: of the same events, at the same rate.
+    pub fn is(&self, redelivery: &Redelivery) -> bool {
+        let rate = redelivery.rate.map(storable_rate);
+        let filter = redelivery.meant().ok();
+        // As it is read back: times are kept in seconds.
+        let filter = filter.and_then(|filter| Filter::from_json(&filter.to_json()));
+        self.rate.map(storable_rate) == rate && filter.as_ref() == Some(&self.filter)
+    }
+}
+
+/// Databases keep no more.
+fn storable_rate(rate: u32) -> u32 {
+    rate.min(i32::MAX.unsigned_abs())
+}
+
+/// A job that was begun, or that was there already.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StartedJob {
+    /// The job.
+    pub job: Job,
+    /// Whether it was begun just now. `false`: there was one of this id, which stays as it is.
+    pub new: bool,
 }
 
 /// Where a job stands.

@@ -39,7 +39,7 @@ use super::cursors::Cursors;
 use super::{
     Act, Attempt, Audit, BlockedKey, Claim, Claimed, Clean, Content, Filter, Finding, Group,
     Health, Job, JobState, Mark, Order, Page, Pause, Redelivery, RelayInfo, Settled, Settlement,
-    Stats, Store, StoreError, Target,
+    StartedJob, Stats, Store, StoreError, Target,
 };
 use crate::enqueue::{EnqueueError, Receipt};
 use crate::event::{Lease, Record};
@@ -388,14 +388,23 @@ impl Store for Sqlite {
         looker.run(move |link| outbox.paused(link)).await
     }
 
-    async fn start_job(&self, redelivery: &Redelivery, act: &Act) -> Result<Job, StoreError> {
+    async fn start_job_as(
+        &self,
+        id: Uuid,
+        redelivery: &Redelivery,
+        act: &Act,
+    ) -> Result<StartedJob, StoreError> {
         let (redelivery, act) = (redelivery.clone(), act.clone());
         // Counted where nobody waits for it but those who ask.
         let filter = redelivery.meant()?;
         let total = self
-            .read(move |outbox, link| outbox.total(link, &filter))
+            .read(move |outbox, link| match outbox.known_job(link, id)? {
+                // Who asks again need not wait until everything is counted once more.
+                Some(_) => Ok(0),
+                None => outbox.total(link, &filter),
+            })
             .await?;
-        self.write(move |outbox, link| outbox.begin(link, &redelivery, total, &act))
+        self.write(move |outbox, link| outbox.begin(link, id, &redelivery, total, &act))
             .await
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use axum::response::Response;
 use http::StatusCode;
 use posthaste::Status;
-use posthaste::store::{Filter, Redelivery};
+use posthaste::store::{Filter, Redelivery, StartedJob};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
@@ -43,8 +43,10 @@ pub(in super::super) struct RedeliverSaid {
     #[serde(default)]
     all: bool,
     why: String,
-    /// At most this many a second, by a filter.
+    /// At most this many a second, as a job.
     rate: Option<u32>,
+    /// The id of the job: who asks again with the same one gets the same job.
+    job: Option<Uuid>,
 }
 
 /// What to discard, and why.
@@ -66,6 +68,15 @@ pub(in super::super) struct Preview {
     destinations: BTreeMap<String, u64>,
     /// How many of those that were named cannot be redelivered.
     not_eligible: u64,
+}
+
+/// A job that was begun, now or before.
+#[derive(Serialize)]
+struct Begun {
+    /// Whether it was begun by this very request.
+    new: bool,
+    #[serde(flatten)]
+    job: JobJson,
 }
 
 /// What was done at once.
@@ -141,7 +152,7 @@ pub(in super::super) async fn preview(
     }))
 }
 
-/// Those that are named are redelivered at once; those of a filter, as a job.
+/// Those that are named are redelivered at once, unless a job is named as well; those of a filter, as a job.
 pub(in super::super) async fn redeliver(
     At(served): At,
     by: By,
@@ -157,7 +168,7 @@ pub(in super::super) async fn redeliver(
         return Err(Fault::new("admin.body", "rate is at least 1"));
     }
     let store = served.store()?;
-    if !which.ids.is_empty() {
+    if !which.ids.is_empty() && said.job.is_none() {
         let ids = which.filter()?.ids;
         let ids = act(store.redeliver(&ids, &deed)).await?;
         note_redelivered(&served, ids.len());
@@ -167,8 +178,14 @@ pub(in super::super) async fn redeliver(
         filter: which.filter()?,
         rate: said.rate,
     };
-    let job = act(store.start_job(&redelivery, &deed)).await?;
-    Ok(json(StatusCode::ACCEPTED, &JobJson::of(job)))
+    let id = said.job.unwrap_or_else(Uuid::new_v4);
+    let StartedJob { job, new, .. } = act(store.start_job_as(id, &redelivery, &deed)).await?;
+    if !job.is(&redelivery) {
+        let message = "there is a job of this id, for other events or at another rate";
+        return Err(Fault::new("admin.conflict", message));
+    }
+    let job = JobJson::of(job);
+    Ok(json(StatusCode::ACCEPTED, &Begun { new, job }))
 }
 
 fn note_redelivered(served: &Served, count: usize) {

@@ -26,7 +26,10 @@ async function send(path, options) {
     // The page is about to go: nobody is to be told anything more.
     return new Promise(() => {});
   }
-  const told = await answer.json().catch(() => ({ ...NOBODY, message: `the server answered ${answer.status}` }));
+  const told = await answer.json().catch((error) => {
+    // Half of an answer is none, whatever its status.
+    throw error.name === "AbortError" ? error : new Refusal(answer.status, { ...NOBODY, message: `the server answered ${answer.status}, and no more` });
+  });
   // Health is told with 503 when something is ill.
   if (answer.ok || told.checks) return told;
   throw new Refusal(answer.status, told);
@@ -45,3 +48,21 @@ export const query = (words) => {
   const given = Object.entries(words).filter(([name, value]) => value != null && (value !== "" || name === "fingerprint"));
   return given.length ? `?${new URLSearchParams(given)}` : "";
 };
+
+// Where a page of ours is: #/OUTBOX/PAGE/ID?FILTERS
+export const link = (outbox, name, id, words = {}) => {
+  // Some errors have no kind of their own: that, too, is something to filter by.
+  const told = ([name, value]) => value != null && (value !== "" || name === "fingerprint");
+  const given = new URLSearchParams(Object.entries(words).filter(told)).toString();
+  const path = [outbox, name, id].filter((part) => part != null).map(encodeURIComponent).join("/");
+  return `#/${path}${given && `?${given}`}`;
+};
+
+// An id for what is asked for once, however often that is sent. (`crypto.randomUUID` is there with TLS only.)
+export function newId() {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  bytes[6] = (bytes[6] & 0x0f) | 0x40;
+  bytes[8] = (bytes[8] & 0x3f) | 0x80;
+  const hex = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+  return [[0, 8], [8, 12], [12, 16], [16, 20], [20, 32]].map(([from, to]) => hex.slice(from, to)).join("-");
+}

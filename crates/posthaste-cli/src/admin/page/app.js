@@ -1,6 +1,6 @@
 // The frame around pages: where we are, who we are, whether it is live, and what is wrong.
 
-import { get, of } from "./api.js";
+import { get, link, of } from "./api.js";
 import { ask } from "./dialog.js";
 import { h, icon, keepTimes, list, replace, say } from "./dom.js";
 import { begin, live, pause, watch } from "./live.js";
@@ -28,6 +28,8 @@ const [bar, nav, banner, page] = ["bar", "nav", "banner", "page"].map((id) => do
 const state = h("span");
 const liveButton = h("button.live", { onclick: () => pause(!live.paused) }, h("i.dot"), state);
 const outboxes = h("select", { "aria-label": "Outbox", onchange: () => go(outboxes.value, at().page) });
+// A question that goes on and on may take this part of the time, unless that would be too seldom.
+const [SHARE, LONGEST] = [10, 30_000];
 let me = null;
 let leave = new AbortController();
 let here = null;
@@ -47,14 +49,6 @@ function decode(text) {
   }
 }
 
-export const link = (outbox, name, id, words = {}) => {
-  // Some errors have no kind of their own: that, too, is something to filter by.
-  const told = ([name, value]) => value != null && (value !== "" || name === "fingerprint");
-  const given = new URLSearchParams(Object.entries(words).filter(told)).toString();
-  const path = [outbox, name, id].filter((part) => part != null).map(encodeURIComponent).join("/");
-  return `#/${path}${given && `?${given}`}`;
-};
-
 const go = (...where) => location.assign(link(...where));
 
 function turn() {
@@ -71,9 +65,8 @@ function turn() {
     const current = anchor.dataset.page === now.page;
     if (current) anchor.setAttribute("aria-current", "page");
     else anchor.removeAttribute("aria-current");
-    // On a phone the menu is wider than the screen.
-    if (current) nav.scrollLeft = anchor.offsetLeft - nav.offsetLeft - 40;
   }
+  showPlace();
   const same = here && here.outbox === now.outbox && here.page === now.page && here.id === now.id;
   if (same && here.shown?.turn) return here.shown.turn(now.query);
   leave.abort();
@@ -91,6 +84,12 @@ function turn() {
   if (document.activeElement === document.body) page.focus({ preventScroll: true });
 }
 
+// On a phone the menu is wider than the screen.
+function showPlace() {
+  const current = nav.querySelector("[aria-current]");
+  if (current) nav.scrollLeft = current.offsetLeft - nav.offsetLeft - 40;
+}
+
 // What every page gets.
 function tools(outbox, signal, notice) {
   const path = of(outbox);
@@ -103,18 +102,22 @@ function tools(outbox, signal, notice) {
     try {
       await work();
       if (!signal.aborted) replace(notice);
+      return true;
     } catch (error) {
       fail(error);
+      return false;
     }
   };
-  // Again and again while the page is open, looked at, and live.
+  // Again and again while the page is open, looked at, and live. What takes the database long is asked less often.
   const every = (millis, work) => {
-    const round = async () => {
+    const round = async (first) => {
       if (signal.aborted) return;
-      if (!document.hidden && !live.paused) await run(work);
-      if (!signal.aborted) setTimeout(round, millis);
+      const began = performance.now();
+      const answered = (first || (!document.hidden && !live.paused)) && (await run(work));
+      const took = answered ? performance.now() - began : 0;
+      if (!signal.aborted) setTimeout(round, Math.max(millis, Math.min(SHARE * took, LONGEST)), false);
     };
-    run(work).then(() => signal.aborted || setTimeout(round, millis));
+    round(true);
   };
   return {
     path, signal, run, every,
@@ -206,6 +209,7 @@ async function start() {
   begin();
   turn();
   window.addEventListener("hashchange", turn);
+  window.addEventListener("resize", showPlace);
   document.addEventListener("keydown", press);
   // Its address would be taken for that of a page.
   document.querySelector(".skip").addEventListener("click", (clicked) => {

@@ -1,15 +1,18 @@
 // A chart of the last quarter of an hour, drawn as SVG. Only paths change, so nothing flickers.
 
 import { h, say, svg } from "./dom.js";
+import { duration } from "./format.js";
 
 const QUARTER = 15 * 60_000;
 const SHORTEST = 60_000;
+// Between two marks of the time, in seconds: the first that makes few enough of them.
+const MARKS = [15, 30, 60, 120, 300];
 // Longer without a point, and the line breaks.
 const GAP = 35_000;
 const [LEFT, RIGHT, TOP, BOTTOM] = [52, 10, 10, 22];
 
 // lines: [{ name, of: point => number | null }], format: number => text
-export function chart({ title, lines, format, least = 1 }) {
+export function chart({ title, lines, format, least = 1, nice = round }) {
   const values = lines.map(() => h("b"));
   const at = h("span.at");
   const legend = h("p.legend", {}, lines.map((line, place) => h("span", { "data-line": place }, h("i"), line.name, " ", values[place])), at);
@@ -51,11 +54,16 @@ export function chart({ title, lines, format, least = 1 }) {
     if (grid.sign === sign) return;
     grid.sign = sign;
     const steps = [0, top / 2, top];
-    const span = Math.max(1, Math.round((end - begin) / 60_000));
+    const span = (end - begin) / 1000;
+    const every = MARKS.find((it) => span / it <= (width < 400 ? 2.5 : 4)) ?? MARKS.at(-1);
+    // Not so near to the left that a mark would be cut.
+    const marks = Array.from({ length: Math.floor(span / every) }, (_, place) => (place + 1) * every).filter((it) => span - it > every / 6);
+    const x = (ago) => width - RIGHT - (ago / span) * (width - LEFT - RIGHT);
     grid.replaceChildren(
       ...steps.map((value) => svg("line", { x1: LEFT, x2: width - RIGHT, y1: y(value), y2: y(value) })),
-      ...steps.map((value) => svg("text", { x: LEFT - 8, y: y(value) + 4, "text-anchor": "end" }, format(value))),
-      svg("text", { x: LEFT, y: height - 4 }, `${span} min ago`),
+      ...marks.map((ago) => svg("line.mark", { x1: x(ago), x2: x(ago), y1: TOP, y2: height - BOTTOM })),
+      ...steps.map((value) => svg("text", { x: LEFT - 8, y: y(value) + 4, "text-anchor": "end" }, format(value).replace(".0 ", " "))),
+      ...marks.map((ago) => svg("text", { x: x(ago), y: height - 4, "text-anchor": "middle" }, `${duration(ago)} ago`)),
       svg("text", { x: width - RIGHT, y: height - 4, "text-anchor": "end" }, "now"),
     );
   }
@@ -104,8 +112,12 @@ function filled(points, of, x, y) {
 const nearest = (points, time) =>
   points.reduce((best, point) => (best && Math.abs(best.at - time) < Math.abs(point.at - time) ? best : point), null);
 
-// The next of 1, 2, 5, 10, 20 …
-function nice(value) {
+// The next of 1, 2, 3, 4, 6, 8, 10, 20 …: half of it is a round number, too.
+function round(value) {
   const power = 10 ** Math.floor(Math.log10(value));
-  return [1, 2, 5, 10].map((step) => step * power).find((step) => step >= value * 0.999);
+  return [1, 2, 3, 4, 6, 8, 10].map((step) => step * power).find((step) => step >= value * 0.999);
 }
+
+// The same for seconds, which people count in minutes and hours when there are many.
+const TIMES = [1, 2, 4, 6, 10, 20, 30, 60, 120, 240, 480, 720, 1440].map((minutes) => minutes * 60);
+export const roundTime = (value) => (value <= 30 ? round(value) : (TIMES.find((time) => time >= value) ?? round(value / 86_400) * 86_400));

@@ -12,7 +12,7 @@ export function show(view) {
   const form = h("form.filters.row", { role: "search", onsubmit: apply, onchange: apply }, topic, error, h("input", { type: "submit", hidden: true }));
   const all = h("input", { type: "checkbox", "aria-label": "Select all groups", onchange: chooseAll });
   const told = h("span");
-  const button = view.may && h("button.main", { onclick: go, disabled: true }, "Preview redelivery…");
+  const button = view.may && h("button.main", { onclick: go, disabled: true, title: "Select at least one group first" }, "Preview redelivery…");
   const groups = h("div.stack");
   const nothing = h("div");
   const note = h("p.dim", { hidden: true }, "Counted among the latest 100,000 dead events: there are more. A redelivery takes all that match.");
@@ -54,7 +54,10 @@ export function show(view) {
     const picked = known.filter((it) => chosen.has(key(it)));
     const total = (of) => of.reduce((n, it) => n + it.count, 0);
     say(told, picked.length ? `${plural(total(picked), "event")} in ${plural(picked.length, "group")} selected` : `${plural(total(known), "dead event")} in ${plural(known.length, "group")}`);
-    if (button) button.disabled = !picked.length;
+    if (button) {
+      button.disabled = !picked.length;
+      button.title = picked.length ? "" : "Select at least one group first";
+    }
     all.checked = known.length > 0 && picked.length === known.length;
     all.indeterminate = picked.length > 0 && !all.checked;
   }
@@ -88,7 +91,7 @@ export function show(view) {
         h("p.error", {}, it.error ?? h("span.dim", {}, "no error is told")),
         h("p.row.dim", {}, pill("bad", it.reason), it.topics.map((name) => h("span.topic", {}, name))),
         h("p.dim", {}, "first ", when(it.oldest), " · last ", when(it.newest), " · ",
-          h("a", { href: view.to("events", null, filter(it)) }, "all of them"), " · ", h("a", { href: view.to("events", it.sample) }, "an example"))),
+          h("a", { href: view.to("events", it.sample) }, "an example"), " · ", h("a", { href: view.to("events", null, filter(it)) }, "all of them"))),
       h("b.count", {}, count(it.count)));
     box.checked = chosen.has(key(it));
     box.addEventListener("change", () => choose(it, box, node));

@@ -35,13 +35,12 @@ export function show(view) {
   }
 
   function card(it) {
-    const failures = it.failed + it.rejected + it.unavailable;
     return h("article.card.destination", {},
       h("div.row.spread", {}, h("div.row", {}, h("h3", {}, it.name), circuit(it), it.paused && pill("doubtful", "paused")), !(it.paused && it.paused.destination == null) && button(it.name, it.paused)),
       it.down_because && h("p.failure", {}, it.down_because, it.retry_in_seconds != null && `, tried again in ${duration(it.retry_in_seconds)}`),
       it.paused && pause(it.paused),
       facts([["out", `${rate(it.rate_out)}/s`], ["in flight", count(it.in_flight)], ["p50", duration(it.latency.p50)], ["p95", duration(it.latency.p95)], ["p99", duration(it.latency.p99)],
-        ["delivered", count(it.delivered)], ["failed attempts", count(failures)]]),
+        ["delivered", count(it.delivered)], ["failed", count(it.failed + it.rejected)], ["while unavailable", count(it.unavailable)]]),
       it.topics.length > 0 && h("p.row.dim", {}, "Lately: ", it.topics.slice(0, 12).map((topic) => h("span.topic", {}, topic))));
   }
 

@@ -26,7 +26,7 @@ function fill(node, classes, props, children) {
     if (value == null || value === false) continue;
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
     else if (name === "value") node.value = value;
-    else if (name === "href" && !/^[#/]/.test(value)) throw new Error("links lead to pages of ours only");
+    else if (name === "href" && !/^(#|\/(?!\/))/.test(value)) throw new Error("links lead to pages of ours only");
     else node.setAttribute(name, value === true ? "" : shown(value));
   }
   put(node, children);

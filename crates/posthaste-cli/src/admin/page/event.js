@@ -71,20 +71,25 @@ export function show(view) {
   }
 }
 
-// From its enqueue to now, each attempt in between.
-function timeline({ event, attempts, destination }) {
+const DEEDS = { redeliver: "Redelivered", discard: "Discarded" };
+
+// From its enqueue to now, with each attempt and what operators did in between, as it came.
+function timeline({ event, attempts, audit, destination }) {
   const step = (kind, title, at, ...rest) => h("li", { "data-kind": kind }, h("div.row.spread", {}, h("strong", {}, title), h("span.dim", {}, at && when(at))), rest);
-  const each = attempts.map((it) =>
+  const each = attempts.map((it) => [it.ended_at ?? it.claimed_at,
     step(ENDINGS[it.ending] ?? "doubtful", `Attempt ${it.number}: ${it.ending}`, it.ended_at ?? it.claimed_at,
       it.error && h("p.failure", {}, it.error),
-      h("p.dim", {}, [it.destination && `to ${it.destination}`, it.took_seconds != null && `took ${duration(it.took_seconds)}`, it.relay && `by ${it.relay_name ?? it.relay}`, !it.relay && it.ending === "delivered" && `to ${destination ?? "nowhere"} by today's routes; of a first attempt that succeeds, no more is kept`].filter(Boolean).join(" · "))));
+      h("p.dim", {}, [it.destination && `to ${it.destination}`, it.took_seconds != null && `took ${duration(it.took_seconds)}`, it.relay && `by ${it.relay_name ?? it.relay}`, !it.relay && it.ending === "delivered" && `to ${destination ?? "nowhere"} by today's routes; of a first attempt that succeeds, no more is kept`].filter(Boolean).join(" · ")))]);
+  const deeds = audit.map((it) => [it.at, step("doubtful", `${DEEDS[it.act] ?? it.act} by ${it.actor}`, it.at)]);
+  // What has no time comes first.
+  const between = [...each, ...deeds].map(([at, node], place) => [at ? Date.parse(at) : place, node]).sort(([a], [b]) => a - b);
   const last = {
     pending: () => step("now", "Waits for its next attempt", event.next_attempt_at),
     processing: () => step("now", "In delivery", null, event.lease_until && h("p.dim", {}, "lease ends ", when(event.lease_until))),
     delivered: () => step("good", "Delivered", event.delivered_at),
     dead: () => step("bad", `Dead: ${event.dead_reason}`, event.dead_at, !attempts.length && event.last_error && h("p.failure", {}, event.last_error)),
   };
-  return [step("dim", "Enqueued", event.created_at), each, last[event.status]?.()];
+  return [step("dim", "Enqueued", event.created_at), between.map(([, node]) => node), last[event.status]?.()];
 }
 
 const act = (it) => h("li", {}, h("strong", {}, it.act), " by ", it.actor, ", ", when(it.at), h("p.dim", {}, it.why));

@@ -3,6 +3,9 @@
 import { empty, h, list, mono, pill, replace, table, when } from "./dom.js";
 import { count } from "./format.js";
 
+// Another process relays a SQLite file, and holds no lease that would name it.
+const NOBODY = "00000000-0000-0000-0000-000000000000";
+
 export function show(view) {
   const relays = h("tbody");
   const none = h("div");
@@ -41,7 +44,7 @@ function tell(node, found, title, text) {
 
 function relay(it) {
   return h("tr", {},
-    h("td", { "data-label": "Relay" }, h("strong", {}, it.name ?? "without a name"), h("small.dim", {}, it.owner)),
+    h("td", { "data-label": "Relay" }, h("strong", {}, it.name ?? "without a name"), it.owner !== NOBODY && h("small.dim", {}, it.owner)),
     h("td", { "data-label": "Host" }, h("span", {}, it.host ?? "–", it.pid != null && h("span.dim", {}, ` pid ${it.pid}`))),
     h("td", { "data-label": "State" }, h("span.row", {}, it.alive ? pill("good", "alive") : pill("bad", "gone"), it.leads && pill("dim", "leads"), it.this && pill("dim", "this one"))),
     h("td.number", { "data-label": "Leases" }, count(it.leases)),

@@ -54,6 +54,7 @@ impl Sink for Courier {
         let item = event.headers.get("item").map_or("", String::as_str);
         let outcome = match item {
             "anvil" => Outcome::Reject("too heavy for any courier".into()),
+            "piano" => Outcome::Reject("it does not fit through the door".into()),
             "vase" if event.attempts < 3 => Outcome::Retry("it slipped".into()),
             _ if rand::random::<f64>() < 0.03 => Outcome::Retry("nobody was at home".into()),
             _ => Outcome::Delivered,

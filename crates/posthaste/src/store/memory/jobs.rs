@@ -8,7 +8,7 @@ use super::Contents;
 use super::rows::Stored;
 use crate::event::Record;
 use crate::store::redelivery::{savings, told};
-use crate::store::{Act, Job, JobState, Mark, Redelivery, StoreError, storable};
+use crate::store::{Act, Job, JobState, Mark, Redelivery, StartedJob, StoreError, storable};
 
 /// All jobs, in the order in which they began.
 #[derive(Default)]
@@ -43,14 +43,17 @@ impl Jobs {
 impl Contents {
     pub(super) fn start_job(
         &mut self,
+        id: Uuid,
         redelivery: &Redelivery,
         act: &Act,
         now: SystemTime,
-    ) -> Result<Job, StoreError> {
+    ) -> Result<StartedJob, StoreError> {
         let filter = redelivery.meant()?;
+        if let Some(job) = self.jobs.by_id(id) {
+            return Ok(StartedJob { job, new: false });
+        }
         let meant = self.rows.iter().filter(|row| row.is_meant(&filter, now));
         let meant = meant.filter(|row| filter.redelivers(&row.record()));
-        let id = Uuid::new_v4();
         let job = Job {
             id,
             total: meant.count() as u64,
@@ -71,7 +74,7 @@ impl Contents {
             spent: now - Duration::from_secs_f64(saved),
         });
         self.note("start job", &about(id, act), now);
-        Ok(job)
+        Ok(StartedJob { job, new: true })
     }
 
     pub(super) fn set_job(

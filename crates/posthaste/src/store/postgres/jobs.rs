@@ -10,7 +10,9 @@ use super::Postgres;
 use super::decode::Timestamp;
 use super::operate::Values;
 use crate::store::redelivery::{savings, told};
-use crate::store::{Act, Filter, Job, JobState, Pause, Redelivery, StoreError, Target, storable};
+use crate::store::{
+    Act, Filter, Job, JobState, Pause, Redelivery, StartedJob, StoreError, Target, storable,
+};
 
 /// How many events to look at for each that is wanted, and at least, and at most.
 const LOOK: u32 = 4;
@@ -58,14 +60,18 @@ impl Postgres {
         Ok(rows.iter().map(pause).collect())
     }
 
-    /// Begins a job.
+    /// Begins a job, unless there is one of this id.
     pub(super) async fn begin(
         &self,
+        id: Uuid,
         redelivery: &Redelivery,
         act: &Act,
-    ) -> Result<Job, StoreError> {
+    ) -> Result<StartedJob, StoreError> {
         let filter = redelivery.meant()?;
-        let id = Uuid::new_v4();
+        // Who asks again need not wait until everything is counted once more.
+        if let Some((job, _)) = self.known_job(id).await? {
+            return Ok(StartedJob { job, new: false });
+        }
         let counted = async {
             let all = self.number(&filter).await?;
             match filter.left_out() {
@@ -97,7 +103,13 @@ impl Postgres {
             .ops
             .query("start_job", &self.sql.start_job, &values)
             .await?;
-        job(rows.first().expect("the job that was inserted"))
+        let new = !rows.is_empty();
+        let job = match rows.first() {
+            Some(row) => job(row)?,
+            // Begun by somebody else, but now.
+            None => self.known_job(id).await?.expect("jobs are never removed").0,
+        };
+        Ok(StartedJob { job, new })
     }
 
     /// Jobs, those that are not over first.

@@ -8,7 +8,9 @@ use super::link::Link;
 use super::operate::{conditions, rows, statuses};
 use super::{Outbox, decode};
 use crate::store::redelivery::{savings, told};
-use crate::store::{Act, Filter, Job, JobState, Pause, Redelivery, StoreError, Target, storable};
+use crate::store::{
+    Act, Filter, Job, JobState, Pause, Redelivery, StartedJob, StoreError, Target, storable,
+};
 
 /// How many events to look at for each that is wanted, and at least, and at most.
 const LOOK: u32 = 4;
@@ -95,22 +97,25 @@ impl Outbox {
         }
     }
 
-    /// Begins a job.
+    /// Begins a job, unless there is one of this id.
     pub(super) fn begin(
         &self,
         link: &mut Link,
+        id: Uuid,
         redelivery: &Redelivery,
         total: u64,
         act: &Act,
-    ) -> Result<Job, StoreError> {
+    ) -> Result<StartedJob, StoreError> {
         let filter = redelivery.meant()?;
-        let id = Uuid::new_v4();
+        if let Some(job) = self.known_job(link, id)? {
+            return Ok(StartedJob { job, new: false });
+        }
         let total = i64::try_from(total).unwrap_or(i64::MAX);
         let saved = redelivery.rate.map_or(0.0, savings);
-        link.write(|connection| {
+        let new = link.write(|connection| {
             let now = decode::now();
             let mut start = connection.prepare_cached(&self.sql.start_job)?;
-            start.execute(params![
+            let started = start.execute(params![
                 id.to_string(),
                 now,
                 total,
@@ -120,11 +125,15 @@ impl Outbox {
                 filter.to_json(),
                 now - (saved * SECOND) as i64,
             ])?;
+            if started == 0 {
+                return Ok(false);
+            }
             let why = told(&act.why, id);
-            self.note(connection, now, act, "start job", Uuid::nil(), "", &why)
+            self.note(connection, now, act, "start job", Uuid::nil(), "", &why)?;
+            Ok(true)
         })?;
-        let started = self.known_job(link, id)?;
-        Ok(started.expect("the job that was inserted"))
+        let job = self.known_job(link, id)?.expect("jobs are never removed");
+        Ok(StartedJob { job, new })
     }
 
     /// Jobs, those that are not over first.

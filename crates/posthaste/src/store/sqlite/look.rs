@@ -173,14 +173,22 @@ impl Outbox {
                 (owner, relay)
             })
             .collect();
+        let other = |owner| RelayInfo {
+            alive: elsewhere.is_some(),
+            pid: elsewhere,
+            ..RelayInfo::new(owner, elsewhere.map(|pid| format!("process {pid}")))
+        };
         for (owner, count, oldest) in leases {
-            let relay = crew.entry(owner).or_insert_with(|| RelayInfo {
-                alive: elsewhere.is_some(),
-                pid: elsewhere,
-                ..RelayInfo::new(owner, elsewhere.map(|pid| format!("process {pid}")))
-            });
+            let relay = crew.entry(owner).or_insert_with(|| other(owner));
             relay.leases = count;
             relay.oldest_lease = Some(oldest);
+        }
+        if elsewhere.is_some() {
+            // Only one process at a time relays a file, also while it holds no lease that could name it.
+            let theirs = crew.values().filter(|relay| relay.pid == elsewhere);
+            let last = theirs.max_by_key(|relay| relay.oldest_lease);
+            let owner = last.map_or(Uuid::nil(), |relay| relay.owner);
+            crew.entry(owner).or_insert_with(|| other(owner)).leads = true;
         }
         let mut crew: Vec<RelayInfo> = crew.into_values().collect();
         crew.sort_by_key(|relay| !relay.alive);
