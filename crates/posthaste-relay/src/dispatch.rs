@@ -171,7 +171,7 @@ impl Engine {
             },
         };
         let ready = !self.is_stopping()
-            && event.lease.owner == self.store.owner()
+            && self.is_ours(&event.lease)
             && !matches!(destination.admission(Instant::now()), Admission::Nothing(_))
             && self
                 .hand

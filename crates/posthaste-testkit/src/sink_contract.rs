@@ -216,3 +216,25 @@ async fn arrived(place: &impl Place, count: usize) -> Vec<Arrived> {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_behaviour_is_run() {
+        let listed = include_str!("sink_contract.rs");
+        for theme in [
+            include_str!("sink_contract/arrive.rs"),
+            include_str!("sink_contract/flow.rs"),
+            include_str!("sink_contract/outage.rs"),
+        ] {
+            for line in theme.lines() {
+                let Some(rest) = line.strip_prefix("pub async fn ") else {
+                    continue;
+                };
+                let name = rest.split(['<', '(']).next().unwrap();
+                let found = listed.lines().any(|line| line.trim() == name);
+                assert!(found, "{name} is not in the list");
+            }
+        }
+    }
+}
