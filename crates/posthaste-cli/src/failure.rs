@@ -52,6 +52,9 @@ impl Failure {
             Self::Unavailable(why) if database.is_postgres() => Self::Unavailable(format!(
                 "{why} Is the server running, and the address right?"
             )),
+            Self::Other(why) if why.contains("SQLSTATE 3D000") => {
+                Self::Other(format!("{why}. Create it first, such as with createdb"))
+            }
             other => other,
         }
     }

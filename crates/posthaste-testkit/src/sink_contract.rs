@@ -11,6 +11,7 @@
 pub mod arrive;
 pub mod flow;
 pub mod load;
+pub mod order;
 pub mod outage;
 
 use std::collections::BTreeMap;
@@ -92,8 +93,21 @@ impl Arrived {
 /// ```ignore
 /// posthaste_testkit::sink_contract!(Topic::shared(), outage: Topic::mortal());
 /// ```
+///
+/// What breaks with its network is given apart, as a [`Frail`](order::Frail) place:
+///
+/// ```ignore
+/// posthaste_testkit::sink_contract!(frail: Frail::new());
+/// ```
 #[macro_export]
 macro_rules! sink_contract {
+    (frail: $frail:expr) => {
+        $crate::sink_contract! { $frail;
+            order {
+                every_key_stays_in_order_whatever_breaks
+            }
+        }
+    };
     ($place:expr) => {
         $crate::sink_contract!($place, outage: $place);
     };

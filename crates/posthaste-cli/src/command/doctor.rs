@@ -9,6 +9,7 @@ use posthaste::store::{Finding, Grade};
 use posthaste_relay::sink::Sink;
 use serde::Serialize;
 
+use super::status::discarded;
 use crate::cli::Place;
 use crate::config::{Config, Destination, Outbox};
 use crate::failure::{Failure, whole};
@@ -185,7 +186,10 @@ async fn outbox_findings(outbox: &Outbox) -> Vec<Finding> {
         }
     }
     match store.stats().await {
-        Ok(stats) => findings.push(events(stats.stuck, stats.dead)),
+        Ok(stats) => {
+            let discarded = discarded(&*store, &stats).await.unwrap_or(0);
+            findings.push(events(stats.stuck, stats.dead.saturating_sub(discarded)));
+        }
         Err(error) => {
             let grant = "grant this user the right to read the outbox";
             findings.push(Finding::good("events", whole(&error)).bad(remedy(&error, grant)));

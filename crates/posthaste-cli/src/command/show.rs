@@ -17,6 +17,7 @@ use uuid::Uuid;
 
 use crate::cli::Place;
 use crate::failure::Failure;
+use crate::filter::parse_id;
 use crate::output::{BAD, BOLD, EventJson, Output, holder, paint, painted_status, visible};
 use crate::{place, time};
 
@@ -36,7 +37,7 @@ Examples:
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Show {
     /// The event
-    #[arg(value_name = "ID")]
+    #[arg(value_name = "ID", value_parser = parse_id)]
     id: Uuid,
     /// The payload, too: indented if it is JSON, as a hex dump if it is no text
     #[arg(long)]

@@ -143,6 +143,51 @@ fn a_reader_that_has_stopped_reading_does_not_keep_it_from_ending(place: &Place)
     assert_eq!(place.count("pending"), 20);
 }
 
+/// Stops while its database is frozen, and gives back what a daemon has still to deliver afterwards.
+fn frozen(prepare: impl FnOnce(&Place) -> Daemon) -> usize {
+    let server = Postgres::start(Options::new()).unwrap();
+    let place = Place::at(&server.url());
+    let daemon = prepare(&place);
+    server.freeze().unwrap();
+    daemon.signal(Signal::TERM);
+    let answer = daemon.ended();
+    assert_eq!(answer.code, 0, "{}", answer.err);
+    assert!(
+        answer
+            .err
+            .contains("the store does not answer: leaving without a word"),
+        "{}",
+        answer.err
+    );
+    server.thaw().unwrap();
+    let left = place.events().len() - place.count("delivered");
+    let daemon = place.run();
+    daemon.until("all is delivered", || {
+        place.count("delivered") == place.events().len()
+    });
+    assert_eq!(daemon.stop().code, 0);
+    left
+}
+
+// M16
+#[test]
+fn a_frozen_database_does_not_keep_it_from_ending() {
+    let left = frozen(|place| {
+        place.migrated().enqueue(10);
+        let daemon = place.run();
+        daemon.until("all is settled", || place.count("delivered") == 10);
+        daemon
+    });
+    assert_eq!(left, 0);
+}
+
+// M16, B8
+#[test]
+fn a_frozen_database_does_not_keep_it_from_ending_with_events_in_hand() {
+    let left = frozen(|place| held_up(place, "dispatch_timeout = \"1s\""));
+    assert_eq!(left, 20, "what could not be settled is delivered again");
+}
+
 fn hanging_up_changes_nothing_and_it_says_so(place: &Place) {
     place.migrated();
     let daemon = place.run();

@@ -54,6 +54,31 @@ fn an_outbox_that_is_not_set_up_has_its_exit_code() {
     snapshot("not_set_up", &missing.whole());
 }
 
+// B22
+#[test]
+fn a_database_that_does_not_exist_is_told_with_what_to_do() {
+    let url = postgres_url();
+    let (server, _) = url.rsplit_once('/').unwrap();
+    let nowhere = format!("{server}/nowhere");
+    let told = plain(&["list", "--database", &nowhere, "--table", "orders"]);
+    assert_eq!(told.code, 1, "{told:?}");
+    let expected = "database \"nowhere\" does not exist (SQLSTATE 3D000). Create it first";
+    assert!(told.err.contains(expected), "{told:?}");
+}
+
+#[test]
+fn whoever_names_an_event_by_anything_else_is_told_what_an_id_looks_like() {
+    for arguments in [
+        &["show", "1"][..],
+        &["redeliver", "1"],
+        &["list", "--id", "1"],
+    ] {
+        let told = plain(arguments);
+        assert_eq!(told.code, 2, "{told:?}");
+        assert!(told.err.contains("an id looks like 01a1eca3-"), "{told:?}");
+    }
+}
+
 // B2, B22
 #[test]
 fn what_cannot_be_meant_is_refused() {
