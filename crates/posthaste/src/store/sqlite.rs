@@ -481,11 +481,11 @@ mod tests {
         tokio::select! {
             biased;
             _ = &mut job => panic!("it was not counted by the thread that reads"),
-            () = async {
+            done = tokio::time::timeout(Duration::from_secs(30), async {
                 store.claim(&Claim::new(1)).await.unwrap();
                 assert!(store.pauses().await.unwrap().is_empty());
                 store.take_over().await.unwrap();
-            } => {}
+            }) => done.expect("nobody who relays waits for an operator"),
         }
         go_on.send(()).unwrap();
         assert!(busy.wait().await.unwrap());
