@@ -100,7 +100,7 @@ async fn a_network_that_stays_silent_costs_an_event_its_three_attempts() {
         let waited = pair[1]
             .claimed_at
             .unwrap()
-            .duration_since(pair[0].ended_at.unwrap());
+            .duration_since(pair[0].claimed_at.unwrap());
         assert!(waited.unwrap() >= Duration::from_secs(10), "{pair:?}");
     }
     assert!(

@@ -39,12 +39,13 @@ async fn an_event_fails_after_five_attempts_on_the_ladder_and_comes_back_by_the_
     for attempt in &attempts {
         assert_eq!(attempt.ending, Ending::Failed);
     }
-    // Each waits for twice as long as the one before, by the clock of the database.
+    // Each waits for twice as long as the one before, by the clock of the database. Counted from when an attempt
+    // began: its end is written down a moment after it was decided when to try again.
     for (pair, least) in attempts.windows(2).zip([100, 200, 400, 800]) {
         let waited = pair[1]
             .claimed_at
             .unwrap()
-            .duration_since(pair[0].ended_at.unwrap());
+            .duration_since(pair[0].claimed_at.unwrap());
         assert!(waited.unwrap() >= Duration::from_millis(least), "{pair:?}");
     }
     let error = "select error_message from order_events where status = 'FAILED'";
