@@ -314,7 +314,11 @@ async fn a_relay_that_leaves_while_it_registers_is_gone_all_the_same() {
     // One that is given up makes it change its name.
     {
         let mut asking = one.claim(&claim);
-        std::future::poll_fn(|context| Poll::Ready(drop(asking.as_mut().poll(context)))).await;
+        std::future::poll_fn(|context| {
+            let _ = asking.as_mut().poll(context);
+            Poll::Ready(())
+        })
+        .await;
     }
     let mut client = connect(&fresh.url).await;
     let transaction = client.transaction().await.expect("a transaction");

@@ -202,6 +202,25 @@ fn the_program_accepts_every_configuration_of_the_guides() {
 }
 
 #[test]
+fn the_history_that_the_guide_shows_could_be_one() {
+    let [json] = &blocks("docs/dead-letters.md", "json")[..] else {
+        panic!("docs/dead-letters.md has one history");
+    };
+    let told: Vec<serde_json::Value> = serde_json::from_str(json).unwrap();
+    assert!(!told.is_empty());
+    for attempt in told {
+        let ending = attempt["ending"].as_str().unwrap();
+        assert!(
+            posthaste::store::Ending::parse(ending).is_some(),
+            "{ending}"
+        );
+        let known = ["attempt", "at", "ending", "destination", "relay", "error"];
+        let mut keys = attempt.as_object().unwrap().keys();
+        assert!(keys.all(|key| known.contains(&&**key)), "{attempt}");
+    }
+}
+
+#[test]
 fn prometheus_accepts_the_configuration_of_the_guide() {
     let folder = tempfile::tempdir().unwrap();
     let [yaml] = &blocks("docs/metrics.md", "yaml")[..] else {
@@ -244,6 +263,13 @@ fn what_the_guides_do_with_cargo_can_be_done() {
                     assert!(told.contains("othing was lost"), "{told}");
                 }
                 ["cargo", "xtask", "test"] => {}
+                ["cargo", "xtask", "test", "--test", name, tests] => {
+                    let folder = repository().join("crates/posthaste-cli/tests").join(name);
+                    let mut files = std::fs::read_dir(folder).unwrap();
+                    let has =
+                        |path: PathBuf| std::fs::read_to_string(path).unwrap().contains(tests);
+                    assert!(files.any(|file| has(file.unwrap().path())), "{line}");
+                }
                 ["cargo", "xtask", "example", name, ..] | ["cargo", "run", "-p", name] => {
                     let manifest: PathBuf = ["examples", name, "Cargo.toml"].iter().collect();
                     let manifest = read(manifest.to_str().unwrap());

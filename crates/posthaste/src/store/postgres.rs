@@ -16,7 +16,7 @@ mod operate;
 mod presence;
 mod settle;
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -54,8 +54,8 @@ pub struct Postgres {
     ops: Arc<Link>,
     presence: Link,
     standing: Mutex<Standing>,
-    /// The session that stands for it, and when something was sent that it has answered.
-    sign: std::sync::Mutex<Option<(Arc<Session>, Instant)>>,
+    /// The session that stands for it, which this must not keep open, and when something was sent that it has answered.
+    sign: std::sync::Mutex<Option<(Weak<Session>, Instant)>>,
     owner: std::sync::Mutex<Uuid>,
     held: Held,
     cursors: std::sync::Mutex<Cursors>,

@@ -112,14 +112,16 @@ impl Postgres {
 
     /// The server has heard from this session, and answered, after this was sent.
     fn gave_sign(&self, session: &Arc<Session>, sent: Instant) {
-        *self.sign.lock().expect("not poisoned") = Some((session.clone(), sent));
+        *self.sign.lock().expect("not poisoned") = Some((Arc::downgrade(session), sent));
     }
 
     /// Whether others cannot think that it is gone.
     pub(super) fn is_certainly_present(&self) -> bool {
         let sign = self.sign.lock().expect("not poisoned");
-        sign.as_ref()
-            .is_some_and(|(session, sent)| session.is_alive() && sent.elapsed() < CERTAIN)
+        sign.as_ref().is_some_and(|(session, sent)| {
+            let session = session.upgrade();
+            session.is_some_and(|session| session.is_alive()) && sent.elapsed() < CERTAIN
+        })
     }
 
     fn rename(&self, owner: Uuid) {
