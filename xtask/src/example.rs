@@ -190,6 +190,19 @@ mod tests {
     }
 
     #[test]
+    fn every_readme_begins_with_the_command_that_runs_its_system() {
+        for system in &SYSTEMS {
+            let readme = root().join("examples").join(system.name).join("README.md");
+            let readme = fs::read_to_string(readme).unwrap();
+            let (_, block) = readme.split_once("```sh\n").unwrap();
+            let first = block.lines().next().unwrap();
+            let command = first.split('#').next().unwrap().trim();
+            let expected = format!("cargo xtask example {}", system.name);
+            assert_eq!(command, expected, "{}", system.name);
+        }
+    }
+
+    #[test]
     fn every_system_is_a_different_one() {
         let mut names: Vec<&str> = SYSTEMS.iter().map(|system| system.name).collect();
         names.sort_unstable();

@@ -1,11 +1,13 @@
-//! `cargo xtask seeds`: what the five documents ask for, and which tests prove it, as one page.
+//! `cargo xtask seeds`: what the five documents ask for, and which tests prove it, as one page; and in the readme of
+//! each system, how each line is met there.
 //!
-//! `examples/*/requirements.toml` says what is asked for; a test proves a requirement by naming its id
+//! `examples/*/requirements.toml` says what is asked for, and how it is met; a test proves a requirement by naming its id
 //! in the comment above it, a documentation test in a hidden line (`# // farm-1.1`). Whether the test is
 //! any good, no program can say.
 
 mod page;
 mod proof;
+mod readme;
 mod requirement;
 
 use crate::cargo::root;
@@ -20,7 +22,7 @@ use std::path::Path;
 const PAGE: &str = "docs/seeds.md";
 const ANEW: &str = "write it anew with `cargo xtask seeds`";
 
-/// Writes the page; with `--check`, only looks whether it is as it would be written.
+/// Writes the page and the readmes; with `--check`, only looks whether they are as they would be written.
 pub(crate) fn seeds(arguments: &[String]) -> Result {
     match arguments {
         [] => run(&root(), &documented(), false),
@@ -47,16 +49,28 @@ fn run(root: &Path, systems: &[&str], check: bool) -> Result {
     if !problems.is_empty() {
         return Err(Failure::new(problems.join("\n")));
     }
-    let text = page::render(&documents, &proofs);
-    let path = root.join(PAGE);
-    if check {
-        return match fs::read_to_string(&path).is_ok_and(|there| there == text) {
-            true => Ok(()),
-            false => Err(Failure::new(format!("{PAGE} is out of date: {ANEW}"))),
-        };
+    let mut files = vec![(PAGE.to_owned(), page::render(&documents, &proofs))];
+    for document in &documents {
+        let file = readme::file(document);
+        let there = fs::read_to_string(root.join(&file))
+            .map_err(|error| Failure::new(format!("cannot read {file}: {error}")))?;
+        let text = readme::render(&there, document, &proofs).map_err(Failure::new)?;
+        files.push((file, text));
     }
-    fs::write(&path, text)
-        .map_err(|error| Failure::new(format!("cannot write {PAGE}: {error}")))?;
+    for (file, text) in files {
+        let path = root.join(&file);
+        let is_there = fs::read_to_string(&path).is_ok_and(|there| there == text);
+        if !is_there && check {
+            return Err(Failure::new(format!("{file} is out of date: {ANEW}")));
+        }
+        if !is_there {
+            fs::write(&path, text)
+                .map_err(|error| Failure::new(format!("cannot write {file}: {error}")))?;
+        }
+    }
+    if check {
+        return Ok(());
+    }
     let asked: usize = documents.iter().map(|d| d.requirements.len()).sum();
     eprintln!("{PAGE}: {asked} requirements");
     Ok(())
@@ -142,6 +156,7 @@ mod tests {
             for (file, text) in [
                 ("examples/farm/requirements.toml", requirements),
                 ("examples/farm/tests/show.rs", test),
+                ("examples/farm/README.md", README),
                 ("crates/posthaste/src/lib.rs", ""),
             ] {
                 let path = root.join(file);
@@ -167,6 +182,9 @@ mod tests {
         }
     }
 
+    const README: &str = "# Farm\n<!-- Written by `cargo xtask seeds`, from requirements.toml and the tests: change \
+        those. -->\n<!-- The end of what is written by `cargo xtask seeds`. -->\n";
+
     const ASKED: &str = "title = \"farm\"\nsource = \"004\"\n\
         [[requirement]]\nsection = \"1 Cattle\"\nid = \"farm-1.1\"\ntext = \"Cows | calves are events.\"\nspec = [\"F1\"]\n";
 
@@ -181,6 +199,14 @@ mod tests {
         );
         assert!(page.contains("Cows \\| calves"), "{page}");
         tree.check().unwrap();
+        let readme = tree.0.join("examples/farm/README.md");
+        let table = fs::read_to_string(&readme).unwrap();
+        assert!(table.contains("✓ [calves](tests/show.rs)"), "{table}");
+        fs::write(&readme, table.replace("calves", "cows")).unwrap();
+        let told = tree.check().unwrap_err();
+        assert!(told.contains("README.md is out of date"), "{told}");
+        fs::write(&readme, README).unwrap();
+        tree.write().unwrap();
         let test = tree.0.join("examples/farm/tests/show.rs");
         fs::write(test, "// farm-1.1, F1\n#[test]\nfn cows() {}\n").unwrap();
         assert!(tree.check().unwrap_err().contains("out of date"));

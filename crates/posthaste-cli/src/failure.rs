@@ -52,6 +52,9 @@ impl Failure {
             Self::Unavailable(why) if database.is_postgres() => Self::Unavailable(format!(
                 "{why} Is the server running, and the address right?"
             )),
+            Self::Other(why) if why.contains("SQLSTATE 3D000") => {
+                Self::Other(format!("{why}. Create it first, such as with createdb"))
+            }
             other => other,
         }
     }
@@ -65,6 +68,14 @@ impl Failure {
             Self::Unavailable(_) => 3,
             Self::Schema(_) => 4,
             Self::Unhealthy(_) => 5,
+        }
+    }
+
+    /// For commands that have more to do, or to find, than to tell: that nobody reads on ends nothing.
+    pub(crate) fn unless_unread(told: Result<(), Self>) -> Result<(), Self> {
+        match told {
+            Err(Self::Unread) => Ok(()),
+            told => told,
         }
     }
 

@@ -15,8 +15,22 @@ use crate::time::parse_duration;
 #[command(next_help_heading = "Which events")]
 pub(crate) struct FilterArgs {
     /// Only this event; can be given several times
-    #[arg(long = "id", value_name = "ID")]
+    #[arg(long = "id", value_name = "ID", value_parser = parse_id)]
     pub(crate) ids: Vec<Uuid>,
+    #[command(flatten)]
+    pub(crate) kind: KindArgs,
+    /// Only enqueued longer ago than this, e.g. 90s, 1h30m, 7d
+    #[arg(long, value_name = "AGE", value_parser = parse_duration)]
+    pub(crate) older_than: Option<Duration>,
+    /// Only enqueued since this long ago
+    #[arg(long, value_name = "AGE", value_parser = parse_duration)]
+    pub(crate) newer_than: Option<Duration>,
+}
+
+/// What kind of events, whichever and however old.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Which events")]
+pub(crate) struct KindArgs {
     /// Only these topics: * stands for any text, ? for one character
     #[arg(long, value_name = "PATTERN")]
     pub(crate) topic: Option<String>,
@@ -26,12 +40,6 @@ pub(crate) struct FilterArgs {
     /// Only this tenant
     #[arg(long, value_name = "ID")]
     pub(crate) tenant: Option<Uuid>,
-    /// Only enqueued longer ago than this, e.g. 90s, 1h30m, 7d
-    #[arg(long, value_name = "AGE", value_parser = parse_duration)]
-    pub(crate) older_than: Option<Duration>,
-    /// Only enqueued since this long ago
-    #[arg(long, value_name = "AGE", value_parser = parse_duration)]
-    pub(crate) newer_than: Option<Duration>,
     /// Only with this text in their last error
     #[arg(long, value_name = "TEXT")]
     pub(crate) error: Option<String>,
@@ -59,6 +67,18 @@ pub(crate) struct Aggregate {
 impl FilterArgs {
     /// The filter for events with one of these statuses.
     pub(crate) fn with_status(&self, status: &[Status]) -> Filter {
+        Filter {
+            ids: self.ids.clone(),
+            older_than: self.older_than,
+            newer_than: self.newer_than,
+            ..self.kind.with_status(status)
+        }
+    }
+}
+
+impl KindArgs {
+    /// The filter for events with one of these statuses.
+    pub(crate) fn with_status(&self, status: &[Status]) -> Filter {
         let aggregate = self.aggregate.clone();
         Filter {
             scope: Scope {
@@ -67,20 +87,51 @@ impl FilterArgs {
                 tenant_id: self.tenant,
             },
             status: status.to_vec(),
-            ids: self.ids.clone(),
             topic: self.topic.as_ref().map(Pattern::new),
-            older_than: self.older_than,
-            newer_than: self.newer_than,
-            ended_for: None,
             error: self.error.clone(),
             fingerprint: self.fingerprint.clone(),
             reason: self.reason,
             event_type: self.event_type.clone(),
             aggregate_type: aggregate.as_ref().map(|aggregate| aggregate.kind.clone()),
             aggregate_id: aggregate.and_then(|aggregate| aggregate.id),
-            after: None,
+            ..Filter::default()
         }
     }
+
+    /// Whether only dead events can be meant.
+    pub(crate) fn is_of_the_dead(&self) -> bool {
+        self.reason.is_some() || self.fingerprint.is_some()
+    }
+
+    /// As it was typed, for what is told and written down.
+    pub(crate) fn told(&self) -> String {
+        let aggregate = self.aggregate.as_ref().map(|it| match &it.id {
+            Some(id) => format!("{}/{id}", it.kind),
+            None => it.kind.clone(),
+        });
+        let typed = [
+            ("topic", self.topic.clone()),
+            ("namespace", self.namespace.clone()),
+            ("tenant", self.tenant.map(|tenant| tenant.to_string())),
+            ("error", self.error.clone()),
+            ("fingerprint", self.fingerprint.clone()),
+            ("reason", self.reason.map(|reason| reason.to_string())),
+            ("event type", self.event_type.clone()),
+            ("aggregate", aggregate),
+        ];
+        let typed = typed
+            .into_iter()
+            .filter_map(|(name, value)| value.map(|value| format!("{name} {value:?}")));
+        typed.collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// Reads the id of an event.
+pub(crate) fn parse_id(text: &str) -> Result<Uuid, String> {
+    text.parse().map_err(|_| {
+        "an id looks like 01a1eca3-42e4-72d0-9016-c14d791e1203: `posthaste list` and `posthaste dead` show them"
+            .to_owned()
+    })
 }
 
 /// Reads `order` or `order/42`. The id may hold further slashes.

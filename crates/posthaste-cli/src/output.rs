@@ -16,7 +16,10 @@ use unicode_width::UnicodeWidthStr;
 use crate::failure::Failure;
 use crate::time;
 
-pub(crate) use event::{DEAD_COLUMNS, EventJson, LIVE_COLUMNS, dead_row, live_row, painted_status};
+pub(crate) use event::{
+    DEAD_COLUMNS, EventJson, LEASED_COLUMNS, LIVE_COLUMNS, dead_row, holder, leased_row, live_row,
+    painted_status,
+};
 
 /// How to answer.
 #[derive(Debug, Clone, Copy)]
@@ -122,7 +125,7 @@ fn lay_out(
         let cells = row.iter().map(|cell| cell.shown(width.is_some(), now));
         cells.collect::<Vec<_>>()
     };
-    let rows: Vec<Vec<(String, Style)>> = std::iter::once(heads)
+    let rows: Vec<Shown> = std::iter::once(heads)
         .chain(rows.iter().map(shown))
         .collect();
     let Some(width) = width else {
@@ -135,33 +138,119 @@ fn lay_out(
         };
         return rows.iter().map(line).collect();
     };
-    let columns = rows.first().map_or(0, Vec::len);
-    let widest = |column: usize| {
-        rows.iter()
-            .map(|row| row[column].0.width())
-            .max()
-            .unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..columns).map(widest).collect();
-    let line = |row: &Vec<(String, Style)>| {
-        let mut line = String::new();
-        let mut left = width;
-        for (column, (text, style)) in row.iter().enumerate() {
-            let last = column + 1 == columns;
-            let text = if last {
-                cut(text, left)
-            } else {
-                Cow::from(text)
-            };
-            line.push_str(&paint(&text, *style));
-            if !last {
-                line.push_str(&" ".repeat(widths[column] + 2 - text.width()));
-                left = left.saturating_sub(widths[column] + 2);
+    Layout::fitting(&rows, width).lines(&rows, width)
+}
+
+type Shown = Vec<(String, Style)>;
+
+/// A column narrower than this tells nothing.
+const NARROWEST: usize = 12;
+/// A head of its own width is at least as wide as this.
+const SHORTEST_HEAD: usize = 4;
+/// Text in the last column that has less room than this gets a line of its own.
+const ROOM: usize = 20;
+const INDENT: &str = "    ";
+
+/// Which columns are shown, and how wide, so that lines fit.
+struct Layout {
+    columns: Vec<(usize, usize)>,
+    /// The last column, if it goes below the others.
+    below: Option<usize>,
+}
+
+impl Layout {
+    fn fitting(rows: &[Shown], width: usize) -> Self {
+        let count = rows.first().map_or(0, Vec::len);
+        let widest = |rows: &[Shown], column: usize| {
+            let widths = rows.iter().map(|row| row[column].0.width());
+            widths.max().unwrap_or(0)
+        };
+        let mut layout = Self {
+            columns: (0..count).map(|it| (it, widest(rows, it))).collect(),
+            below: None,
+        };
+        let told = &rows[1.min(rows.len())..];
+        // The last may be cut, if that leaves something of it.
+        let room = |layout: &Self| width.saturating_sub(layout.without_last());
+        if layout.total() <= width || told.is_empty() {
+            return layout;
+        }
+        layout.columns.retain(|(it, _)| widest(told, *it) > 0);
+        if layout.total() <= width || room(&layout) >= ROOM {
+            return layout;
+        }
+        for (column, wide) in &mut layout.columns {
+            *wide = widest(told, *column).max((*wide).min(SHORTEST_HEAD));
+        }
+        if layout.total() <= width || room(&layout) >= ROOM {
+            return layout;
+        }
+        let is_long = layout.columns.last().is_some_and(|(_, wide)| *wide > ROOM);
+        if is_long {
+            layout.below = layout.columns.pop().map(|(column, _)| column);
+        }
+        // Not what is copied to name an event.
+        let cut = |(column, wide): &&mut (usize, usize)| {
+            *wide > NARROWEST
+                && told
+                    .iter()
+                    .all(|row| uuid::Uuid::parse_str(&row[*column].0).is_err())
+        };
+        let over = layout.total().saturating_sub(width);
+        let widest = layout
+            .columns
+            .iter_mut()
+            .filter(cut)
+            .max_by_key(|(_, wide)| *wide);
+        if let Some((_, wide)) = widest {
+            *wide = (*wide).saturating_sub(over).max(NARROWEST);
+        }
+        while layout.total() > width && layout.columns.len() > 2 {
+            layout.columns.pop();
+        }
+        layout
+    }
+
+    fn total(&self) -> usize {
+        let last = self.columns.last().map_or(0, |(_, wide)| *wide);
+        self.without_last() + last
+    }
+
+    fn without_last(&self) -> usize {
+        let (_, others) = self.columns.split_last().unwrap_or((&(0, 0), &[]));
+        others.iter().map(|(_, wide)| wide + 2).sum()
+    }
+
+    fn lines(&self, rows: &[Shown], width: usize) -> Vec<String> {
+        let mut lines = Vec::with_capacity(rows.len());
+        for (place, row) in rows.iter().enumerate() {
+            let mut line = String::new();
+            let mut left = width;
+            for (at, (column, wide)) in self.columns.iter().enumerate() {
+                let (text, style) = &row[*column];
+                let last = at + 1 == self.columns.len();
+                let text = match last {
+                    true if left < ROOM => shortened(text, left.max(*wide)),
+                    true => shortened(text, left),
+                    false => shortened(text, *wide),
+                };
+                line.push_str(&paint(&text, *style));
+                if !last {
+                    line.push_str(&" ".repeat(wide + 2 - text.width()));
+                    left = left.saturating_sub(wide + 2);
+                }
+            }
+            lines.push(line.trim_end().to_owned());
+            if let Some((text, style)) = self.below.map(|column| &row[column])
+                && place > 0
+                && !text.is_empty()
+            {
+                let text = shortened(text, width.saturating_sub(INDENT.len()));
+                lines.push(format!("{INDENT}{}", paint(&text, *style)));
             }
         }
-        line.trim_end().to_owned()
-    };
-    rows.iter().map(line).collect()
+        lines
+    }
 }
 
 /// Text in a style. Where colours are not wanted, the stream takes them out again.
@@ -193,10 +282,9 @@ fn is_invisible(c: char) -> bool {
     matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
-/// Text of at most this width, with a sign that there was more. A line that cannot hold even a
-/// few characters is left to the terminal.
-fn cut(text: &str, width: usize) -> Cow<'_, str> {
-    if text.width() <= width || width < 10 {
+/// Text of at most this width, with a sign that there was more.
+fn shortened(text: &str, width: usize) -> Cow<'_, str> {
+    if text.width() <= width {
         return Cow::Borrowed(text);
     }
     let mut kept = String::new();
@@ -217,8 +305,10 @@ pub(crate) fn colours() -> bool {
     std::io::stderr().is_terminal() && !unwanted
 }
 
+/// One that does not tell its width is taken to have room for everything.
 fn terminal_width() -> usize {
-    terminal_size::terminal_size().map_or(100, |(width, _)| usize::from(width.0))
+    let width = terminal_size::terminal_size().map_or(u16::MAX, |(width, _)| width.0);
+    usize::from(width)
 }
 
 #[cfg(test)]
@@ -241,15 +331,66 @@ mod tests {
         let lines = plain(lay_out(
             &["TOPIC", "ERROR"],
             &rows,
-            Some(22),
+            Some(30),
             SystemTime::now(),
         ));
         assert_eq!(
             lines,
-            ["TOPIC  ERROR", "日本   a long error t…", "x      short"]
+            [
+                "TOPIC  ERROR",
+                "日本   a long error that goes…",
+                "x      short"
+            ]
         );
         let lines = plain(lay_out(&["TOPIC", "ERROR"], &rows, None, SystemTime::now()));
         assert_eq!(lines[1], "日本\ta long error that goes on");
+    }
+
+    /// What a list of events looks like in a terminal of this width.
+    fn listed(width: usize, error: &str) -> Vec<String> {
+        let id = "01a1eca3-42e4-72d0-9016-c14d791e1203";
+        let texts = [
+            "20001",
+            id,
+            "pending",
+            "shop.order.placed.v1",
+            "0",
+            "54s ago",
+            "50s ago",
+            error,
+        ];
+        let row: Vec<Cell> = texts.iter().map(Cell::text).collect();
+        let heads = &event::LIVE_COLUMNS;
+        plain(lay_out(heads, &[row], Some(width), SystemTime::now()))
+    }
+
+    #[test]
+    fn a_table_fits_its_terminal() {
+        let error = "connection refused by the broker, for the third time today";
+        assert_eq!(listed(200, error).len(), 2);
+        let full = listed(140, error);
+        assert!(full[0].ends_with("NEXT ATTEMPT  ERROR"), "{full:#?}");
+        assert!(
+            full[1].contains("connection refused") && full[1].ends_with('…'),
+            "{full:#?}"
+        );
+        // What is empty goes first, then heads give way, then topics, then the last columns.
+        assert_eq!(
+            listed(100, ""),
+            [
+                "SEQU…  ID                                    STATUS   TOPIC                 ATT…  CREATED  NEXT ATT…",
+                "20001  01a1eca3-42e4-72d0-9016-c14d791e1203  pending  shop.order.placed.v1  0     54s ago  50s ago",
+            ]
+        );
+        let narrow = listed(100, error);
+        assert_eq!(narrow[2], format!("    {error}"));
+        for width in [60, 80, 100, 120, 140] {
+            for error in ["", error] {
+                let lines = listed(width, error);
+                assert!(lines.iter().all(|line| line.width() <= width), "{lines:#?}");
+                assert!(lines[1].contains("01a1eca3-42e4-72d0-9016-c14d791e1203"));
+            }
+        }
     }
 
     #[test]

@@ -65,7 +65,8 @@ pub(crate) fn outbox(place: &Place) -> Result<Outbox, Failure> {
     chosen(&load(place)?, place)
 }
 
-fn chosen(config: &Config, place: &Place) -> Result<Outbox, Failure> {
+/// The same, of a configuration that is loaded.
+pub(crate) fn chosen(config: &Config, place: &Place) -> Result<Outbox, Failure> {
     config
         .outbox(place.database.as_deref(), place.table.as_deref())
         .map_err(Failure::Usage)

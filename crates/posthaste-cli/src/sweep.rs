@@ -13,7 +13,7 @@ use uuid::Uuid;
 use crate::cli::Place;
 use crate::confirm::confirm;
 use crate::failure::Failure;
-use crate::filter::FilterArgs;
+use crate::filter::{FilterArgs, parse_id};
 use crate::output::{EventJson, LIVE_COLUMNS, Output, live_row};
 use crate::{place, progress};
 
@@ -22,7 +22,7 @@ const BATCH: usize = 500;
 /// How many events are read at once to find those that are meant.
 const PAGE: u32 = 5_000;
 /// How many of them are shown.
-const SAMPLE: usize = 5;
+pub(crate) const SAMPLE: usize = 5;
 /// For how long they are counted, and looked for: somebody waits.
 const COUNTING: Duration = Duration::from_secs(6);
 const LEAFING: Duration = Duration::from_secs(5);
@@ -31,7 +31,7 @@ const LEAFING: Duration = Duration::from_secs(5);
 #[derive(Debug, Args)]
 pub(crate) struct SweepArgs {
     /// The events
-    #[arg(value_name = "ID")]
+    #[arg(value_name = "ID", value_parser = parse_id)]
     named: Vec<Uuid>,
     /// Every event, if nothing narrows them down
     #[arg(long)]
@@ -152,7 +152,7 @@ pub(crate) async fn sweep(place: &Place, args: &SweepArgs, deed: &Deed) -> Resul
     if !found.is_empty() {
         let (verb, events) = (deed.kind.verb(), events(found.len()));
         if !args.yes {
-            show_sample(&sample, found.len())?;
+            show_sample(&sample, found.len() as u64)?;
         }
         confirm(&format!("{verb} {events} of {}?", answer.table), args.yes)?;
         let act = args.act.act();
@@ -208,19 +208,8 @@ impl Plan {
         let most = counted.map_or(size, |found| {
             size.min(usize::try_from(found).unwrap_or(usize::MAX))
         });
-        let began = Instant::now();
-        let (mut sample, mut from) = (Vec::new(), None);
-        // A page that finds nothing says where to go on, and those that match may be far.
-        while sample.len() < most && began.elapsed() < LEAFING {
-            let few = u32::try_from(size).unwrap_or(u32::MAX);
-            let page = store.browse(&filter, Order::OldestFirst, from, few).await?;
-            sample.extend(page.records.into_iter().filter(|it| filter.redelivers(it)));
-            match page.next {
-                Some(next) => from = Some(next),
-                None => break,
-            }
-        }
-        sample.truncate(size);
+        let meant = |record: &Record| filter.redelivers(record);
+        let sample = leaf(store, &filter, most, meant).await?;
         Ok(Self {
             filter,
             found: counted.unwrap_or(sample.len() as u64),
@@ -259,11 +248,39 @@ impl Plan {
 
     /// Shows it beside the question.
     pub(crate) fn show(&self) -> Result<(), Failure> {
-        show_sample(
-            &self.sample,
-            usize::try_from(self.found).unwrap_or(usize::MAX),
-        )
+        show_sample(&self.sample, self.found)
     }
+}
+
+/// The oldest of those that a filter is about, at most this many, as far as they are found in time.
+pub(crate) async fn first(
+    store: &dyn Store,
+    filter: &Filter,
+    most: usize,
+) -> Result<Vec<Record>, StoreError> {
+    leaf(store, filter, most, |_| true).await
+}
+
+async fn leaf(
+    store: &dyn Store,
+    filter: &Filter,
+    most: usize,
+    meant: impl Fn(&Record) -> bool,
+) -> Result<Vec<Record>, StoreError> {
+    let began = Instant::now();
+    let (mut found, mut from) = (Vec::new(), None);
+    let few = u32::try_from(most).unwrap_or(u32::MAX);
+    // A page that finds nothing says where to go on, and those that match may be far.
+    while found.len() < most && began.elapsed() < LEAFING {
+        let page = store.browse(filter, Order::OldestFirst, from, few).await?;
+        found.extend(page.records.into_iter().filter(|it| meant(it)));
+        match page.next {
+            Some(next) => from = Some(next),
+            None => break,
+        }
+    }
+    found.truncate(most);
+    Ok(found)
 }
 
 async fn counted(store: &dyn Store, filter: &Filter) -> Result<u64, StoreError> {
@@ -384,13 +401,7 @@ fn tell_plan<'r>(
         answer.sample = sample.iter().map(event).collect();
         return output.json(answer);
     }
-    if !sample.is_empty() {
-        let rows: Vec<_> = sample.iter().map(live_row).collect();
-        output.table(&LIVE_COLUMNS, &rows)?;
-    }
-    if answer.found > sample.len() {
-        output.line(&format!("… and {} more", answer.found - sample.len()))?;
-    }
+    tell_sample(output, sample, answer.found as u64)?;
     let mut line = format!(
         "would be {}: {} of {}",
         deed.kind.done(),
@@ -401,8 +412,20 @@ fn tell_plan<'r>(
     output.line(&line)
 }
 
+/// What would be touched.
+pub(crate) fn tell_sample(output: &Output, sample: &[Record], found: u64) -> Result<(), Failure> {
+    if !sample.is_empty() {
+        let rows: Vec<_> = sample.iter().map(live_row).collect();
+        output.table(&LIVE_COLUMNS, &rows)?;
+    }
+    match more(sample, found) {
+        Some(more) => output.line(&more),
+        None => Ok(()),
+    }
+}
+
 /// What is about to be touched, beside the question.
-fn show_sample(sample: &[Record], found: usize) -> Result<(), Failure> {
+pub(crate) fn show_sample(sample: &[Record], found: u64) -> Result<(), Failure> {
     use std::io::Write;
 
     let rows: Vec<_> = sample.iter().map(live_row).collect();
@@ -410,10 +433,15 @@ fn show_sample(sample: &[Record], found: usize) -> Result<(), Failure> {
     for line in crate::output::for_people(&LIVE_COLUMNS, &rows) {
         writeln!(out, "{line}")?;
     }
-    if found > sample.len() {
-        writeln!(out, "… and {} more", found - sample.len())?;
+    if let Some(more) = more(sample, found) {
+        writeln!(out, "{more}")?;
     }
     Ok(())
+}
+
+fn more(sample: &[Record], found: u64) -> Option<String> {
+    let more = found.saturating_sub(sample.len() as u64);
+    (more > 0).then(|| format!("… and {more} more"))
 }
 
 fn told(answer: &Answer<'_>, deed: &Deed) -> String {

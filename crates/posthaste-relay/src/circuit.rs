@@ -4,8 +4,8 @@
 //!
 //! ```text
 //! closed ──unavailable──► open ──(its time is over)──► one probe
-//!   ▲                      ▲                              │
-//!   │                      └────────unavailable───────────┤
+//!   ▲         or busy      ▲                              │
+//!   │                      └────unavailable or busy───────┤
 //!   └──(wide enough)── ramping ◄────────answered──────────┘
 //! ```
 
@@ -16,6 +16,9 @@ use uuid::Uuid;
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// A probe is one delivery: a destination that is back is not kept waiting for long.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// A destination may ask to be left alone for this long at most. It may be one event that it cannot bear: the
+/// others must not wait for ever.
+const LONGEST_WISH: Duration = Duration::from_secs(300);
 /// A ramp this wide is no longer a limit, nor is one that has gone well for this long: where little is
 /// sent, hundreds of answers could take days.
 const FULL: usize = 512;
@@ -120,6 +123,19 @@ impl Circuit {
             until: now + pause.mul_f64(0.5 + random.clamp(0.0, 1.0) / 2.0),
         };
         true
+    }
+
+    /// The destination answered that it wants to be left alone for this long. Gives back whether that opened
+    /// the circuit.
+    pub(crate) fn busy(&mut self, now: Instant, wish: Duration) -> bool {
+        (self.silences, self.unanswered) = (0, None);
+        let wished = now + wish.min(LONGEST_WISH);
+        let (until, opened) = match self.state {
+            State::Open { until } if now < until => (until.max(wished), false),
+            _ => (wished, true),
+        };
+        self.state = State::Open { until };
+        opened
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -227,6 +243,31 @@ mod tests {
         assert!(!circuit.is_closed());
         circuit.answered(back + LONG_ENOUGH);
         assert!(circuit.is_closed());
+    }
+
+    #[test]
+    fn a_wish_to_be_left_alone_holds_everything_back_for_a_bounded_time() {
+        let start = Instant::now();
+        let mut circuit = Circuit::new();
+        let wish = Duration::from_secs(30);
+        assert!(circuit.busy(start, wish));
+        assert_eq!(circuit.admission(start), Admission::Nothing(start + wish));
+        // What was under way may be told of a shorter time, or of a longer one.
+        assert!(!circuit.busy(start, wish / 2));
+        assert_eq!(circuit.admission(start), Admission::Nothing(start + wish));
+        assert!(!circuit.busy(start, Duration::MAX));
+        let until = start + LONGEST_WISH;
+        assert_eq!(circuit.admission(start), Admission::Nothing(until));
+        circuit.answered(start);
+        assert!(!circuit.unavailable(start, 1.0));
+        assert_eq!(circuit.admission(until), Admission::AtMost(1));
+        assert!(circuit.busy(until, wish), "the probe was told the same");
+        circuit.answered(until + wish);
+        assert_eq!(circuit.admission(until + wish), Admission::AtMost(2));
+        // It was no outage: the pause of one that follows is the first.
+        assert!(circuit.unavailable(until + wish, 1.0));
+        let first = until + wish + FIRST_PAUSE;
+        assert_eq!(circuit.admission(until + wish), Admission::Nothing(first));
     }
 
     #[test]

@@ -25,7 +25,7 @@ use crate::sink::Outcome;
 /// As many deliveries share a task. More would send more at once, but a sink that blocks its thread
 /// holds up the others in its task.
 const CROWD: usize = 64;
-/// A destination may ask to be left alone for this long at most.
+/// A destination may ask for an event to be kept from it for this long at most.
 const LONGEST_WISH: Duration = Duration::from_secs(3600);
 
 /// An event, and where it goes, if any route is for it.
@@ -171,7 +171,7 @@ impl Engine {
             },
         };
         let ready = !self.is_stopping()
-            && event.lease.owner == self.store.owner()
+            && self.is_ours(&event.lease)
             && !matches!(destination.admission(Instant::now()), Admission::Nothing(_))
             && self
                 .hand
@@ -282,6 +282,7 @@ impl Engine {
         let was_closed = circuit.is_closed();
         let opened = match outcome {
             Outcome::Unavailable(_) => circuit.unavailable(now, random()),
+            Outcome::Busy(_, wish) if !wish.is_zero() => circuit.busy(now, *wish),
             _ if timed_out => circuit.silent(event.id, now, random()),
             _ => {
                 circuit.answered(now);
@@ -305,20 +306,27 @@ impl Engine {
             let error = presentable(why, &event.payload);
             self.observer.circuit(&destination.name, true);
             destination.is_down(now, error.clone());
-            tracing::warn!(
-                table = self.observer.table,
-                destination = destination.name,
-                error,
-                "the destination is down: pausing it"
-            );
+            let what = match outcome {
+                Outcome::Busy(..) => "the destination wants to be left alone: pausing it",
+                _ => "the destination is down: pausing it",
+            };
+            let destination = &destination.name;
+            tracing::warn!(table = self.observer.table, destination, error, "{what}");
+        }
+        if let Outcome::Busy(..) = outcome {
+            // It was answered, and pays: or one that is answered so every time would never end.
+            return None;
         }
         let is_open = matches!(circuit.admission(now), Admission::Nothing(_));
+        let has_followers =
+            self.settings.ordering != Ordering::None && event.ordering_key.is_some();
         match (opened && !was_closed, timed_out && is_open) {
-            // A probe, to the end of the line: should it be this one's fault, the next one is another event.
-            (true, _) => Some(Verdict::Postpone {
+            // A probe, to the end of the line: should it be this one's fault, the next one is another event. Not
+            // one that others wait for: they would be at the front of the line, where no claim could go past them.
+            (true, _) if !has_followers => Some(Verdict::Postpone {
                 delay: Duration::ZERO,
             }),
-            (false, true) => Some(Verdict::Release),
+            (true, _) | (false, true) => Some(Verdict::Release),
             (false, false) => None,
         }
     }
@@ -330,7 +338,9 @@ impl Engine {
                 keep: settings.keep(),
             },
             Outcome::Retry(why) => self.retry(event, &why, Duration::ZERO),
-            Outcome::RetryAfter(why, after) => self.retry(event, &why, after.min(LONGEST_WISH)),
+            Outcome::RetryAfter(why, after) | Outcome::Busy(why, after) => {
+                self.retry(event, &why, after.min(LONGEST_WISH))
+            }
             Outcome::Reject(why) => {
                 let error = self.kept(&why, event);
                 self.dead(DeadReason::Rejected, error)

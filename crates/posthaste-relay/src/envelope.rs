@@ -54,7 +54,7 @@ pub struct Sealed<'e> {
 /// What a value beside the body is called; a [`Binding`] makes it the name that consumers see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Name<'e> {
-    /// A field of the event, in a raw envelope.
+    /// A field of the event, in a raw envelope: the same in every protocol.
     Field(&'static str),
     /// An attribute of CloudEvents.
     Attribute(&'static str),
@@ -185,25 +185,37 @@ impl Sealed<'_> {
 fn fields(event: &Event) -> Vec<(Name<'_>, Cow<'_, str>)> {
     let namespace = Some(event.namespace.as_str()).filter(|name| !name.is_empty());
     [
-        ("id", Some(event.id.to_string().into())),
-        ("topic", Some((&*event.topic).into())),
-        ("sequence", Some(event.sequence.to_string().into())),
-        ("time", Some(time::rfc3339(event.created_at).into())),
-        ("namespace", namespace.map(Cow::Borrowed)),
+        ("posthaste-id", Some(event.id.to_string().into())),
+        ("posthaste-topic", Some((&*event.topic).into())),
         (
-            "tenant",
+            "posthaste-sequence",
+            Some(event.sequence.to_string().into()),
+        ),
+        (
+            "posthaste-time",
+            Some(time::rfc3339(event.created_at).into()),
+        ),
+        ("posthaste-namespace", namespace.map(Cow::Borrowed)),
+        (
+            "posthaste-tenant",
             event.tenant_id.map(|tenant| tenant.to_string().into()),
         ),
-        ("type", given(&event.event_type).map(Cow::Borrowed)),
         (
-            "aggregate-type",
+            "posthaste-type",
+            given(&event.event_type).map(Cow::Borrowed),
+        ),
+        (
+            "posthaste-aggregate-type",
             given(&event.aggregate_type).map(Cow::Borrowed),
         ),
         (
-            "aggregate-id",
+            "posthaste-aggregate-id",
             given(&event.aggregate_id).map(Cow::Borrowed),
         ),
-        ("key", given(&event.ordering_key).map(Cow::Borrowed)),
+        (
+            "posthaste-key",
+            given(&event.ordering_key).map(Cow::Borrowed),
+        ),
     ]
     .into_iter()
     .filter_map(|(name, value)| Some((Name::Field(name), value?)))

@@ -34,11 +34,11 @@ impl Engine {
         }
     }
 
-    /// Looks for relays that are gone, and for what is paused.
+    /// Looks for relays that are gone. Each look is also a sign of life, and so waits for nothing else.
     pub(crate) async fn watch(self: Arc<Self>) {
         let mut failed = false;
         loop {
-            let (gone, _) = tokio::join!(self.store.take_over(), self.obey_pauses());
+            let gone = self.store.take_over().await;
             // The loop may have begun to wait for long: another process had the file, say.
             if std::mem::replace(&mut failed, gone.is_err()) && gone.is_ok() {
                 self.recovered.notify_one();
@@ -58,6 +58,16 @@ impl Engine {
             }
             self.observer
                 .in_hand(self.hand.load(), self.settings.in_flight);
+            if self.rest(WATCH).await {
+                return;
+            }
+        }
+    }
+
+    /// Looks for what is paused.
+    pub(crate) async fn watch_pauses(self: Arc<Self>) {
+        loop {
+            self.obey_pauses().await;
             if self.rest(WATCH).await {
                 return;
             }

@@ -47,21 +47,3 @@ pub use settings::{Builder, Cleaning, Mode, Problem, Settings, SettingsError, Tr
 pub use tally::{Deliveries, Durations};
 pub use template::Template;
 pub use view::{CircuitState, DestinationStanding, Outage, Standing, View};
-
-// So that the snippets of the guides compile.
-#[cfg(doctest)]
-mod guides {
-    #[doc = include_str!("../../../README.md")]
-    struct Readme;
-    #[doc = include_str!("../../../docs/concepts.md")]
-    struct Concepts;
-    #[doc = include_str!("../../../docs/consumer.md")]
-    struct Consumer;
-    #[doc = include_str!("../../../docs/library.md")]
-    struct Library;
-    #[doc = include_str!("../../../docs/operations.md")]
-    struct Operations;
-    #[cfg(feature = "opentelemetry")]
-    #[doc = include_str!("../../../docs/tracing.md")]
-    struct Tracing;
-}

@@ -77,7 +77,7 @@ impl Meters {
     pub(crate) fn of(&self, outcome: &Outcome) -> &Meter {
         match outcome {
             Outcome::Delivered => &self.success,
-            Outcome::Retry(_) | Outcome::RetryAfter(..) => &self.failure,
+            Outcome::Retry(_) | Outcome::RetryAfter(..) | Outcome::Busy(..) => &self.failure,
             Outcome::Reject(_) => &self.rejected,
             Outcome::Unavailable(_) => &self.unavailable,
         }

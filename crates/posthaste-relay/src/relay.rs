@@ -3,8 +3,8 @@
 //! Around it run the settler, the keeper of leases, the cleaner and the counter of what is
 //! there. The loop waits for none of them; what it has in hand is bounded.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering as Memory};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use posthaste::store::{Claim, Claimed, Ordering, Reach, Scope, Settlement, Verdict};
@@ -12,6 +12,7 @@ use posthaste::{DeadReason, Event, Lease, Store, StoreError};
 use tokio::sync::{Notify, watch};
 use tokio::task::{JoinError, JoinSet};
 use tracing::Instrument;
+use uuid::Uuid;
 
 use crate::circuit::Admission;
 use crate::destination::{Destination, Share};
@@ -78,6 +79,8 @@ pub(crate) struct Engine {
     pub(crate) take_over: AtomicBool,
     /// Whether it is an active relay.
     pub(crate) leading: AtomicBool,
+    /// As whom it was last known to lead, if one leads.
+    led_as: Mutex<Option<Uuid>>,
     pub(crate) pausing: Pausing,
     stop: watch::Receiver<bool>,
 }
@@ -115,6 +118,7 @@ impl Relay {
                 recovered: Notify::new(),
                 take_over: AtomicBool::new(false),
                 leading: AtomicBool::new(leading),
+                led_as: Mutex::default(),
                 pausing: Pausing::default(),
                 stop: stopped,
             }),
@@ -157,6 +161,7 @@ impl Relay {
         let mut claiming = JoinSet::new();
         if engine.settings.deliver {
             parts.spawn(engine.clone().watch());
+            parts.spawn(engine.clone().watch_pauses());
             parts.spawn(engine.clone().redeliver());
             claiming.spawn(engine.clone().claim());
         }
@@ -487,14 +492,28 @@ impl Engine {
     }
 
     async fn leads(&self) -> bool {
-        let leads = self.store.lead().await.unwrap_or_else(|error| {
-            self.log_store("lead", &error);
-            false
-        });
+        let (owner, leads) = loop {
+            let owner = self.store.owner();
+            let leads = self.store.lead().await.unwrap_or_else(|error| {
+                self.log_store("lead", &error);
+                false
+            });
+            // One who became somebody else meanwhile may lead no more.
+            if !leads || owner == self.store.owner() {
+                break (owner, leads);
+            }
+        };
+        *self.led_as.lock().expect("not poisoned") = leads.then_some(owner);
         self.leading.store(leads, Memory::Relaxed);
         self.observer
             .gauge("outbox_relay_leader", if leads { 1.0 } else { 0.0 });
         leads
+    }
+
+    /// Whether a delivery may start under this lease. One who leads must also have led when it was claimed.
+    pub(crate) fn is_ours(&self, lease: &Lease) -> bool {
+        let leads = || *self.led_as.lock().expect("not poisoned") == Some(lease.owner);
+        self.store.holds(lease) && (self.settings.mode == Mode::Parallel || leads())
     }
 
     /// Waits until all that was under way is settled, but not for ever.

@@ -1,12 +1,14 @@
 //! Settle: gather verdicts, and write them in large batches.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use posthaste::store::{Died, Settlement, Tried, Verdict};
-use posthaste::{Event, Lease, StoreError};
+use posthaste::store::{Died, Filter, Settlement, Tried, Verdict};
+use posthaste::{Event, Lease, Status, StoreError};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tracing::Instrument;
+use uuid::Uuid;
 
 use crate::relay::Engine;
 
@@ -42,6 +44,17 @@ impl Settling {
     }
 }
 
+/// Leases that settlements did not end, as far as is known.
+#[derive(Default)]
+pub(crate) struct Unsettled {
+    /// No longer ours.
+    lost: HashSet<Lease>,
+    /// No longer ours when the store was told again: it may have done as it was told the first time.
+    in_doubt: HashSet<Lease>,
+    /// The store refuses to hold what became of the event, however it is told.
+    refused: HashSet<Lease>,
+}
+
 impl Engine {
     /// Settles until nothing more can come.
     pub(crate) async fn settle(self: Arc<Self>, mut verdicts: UnboundedReceiver<Done>) {
@@ -70,21 +83,31 @@ impl Engine {
                 verdict: done.verdict.clone(),
             })
             .collect();
-        let lost = self.settle_all(&settlements, batch).await;
-        if !lost.is_empty() {
+        let unsettled = self.settle_all(&settlements, batch).await;
+        if !unsettled.lost.is_empty() {
             self.observer
-                .count("outbox_lost_leases_total", lost.len() as u64);
+                .count("outbox_lost_leases_total", unsettled.lost.len() as u64);
         }
+        let dead = self.found_dead(batch, &unsettled).await;
         for done in batch {
             let event = &done.event;
-            if lost.contains(&event.lease) {
+            if unsettled.lost.contains(&event.lease) {
                 tracing::warn!(
                     table = self.observer.table, topic = event.topic, id = %event.id,
                     tenant = self.observer.tenant(event.tenant_id), sequence = event.sequence,
                     attempts = event.attempts,
                     "the lease was lost: another relay has the event, or it is settled already"
                 );
-            } else if let Verdict::Dead { reason, letter, .. } = &done.verdict {
+            } else if unsettled.refused.contains(&event.lease) {
+                tracing::error!(
+                    table = self.observer.table, topic = event.topic, id = %event.id,
+                    tenant = self.observer.tenant(event.tenant_id), sequence = event.sequence,
+                    attempts = event.attempts,
+                    "the store refuses to hold what became of the event: it is delivered again when its lease ends"
+                );
+            } else if let Verdict::Dead { reason, letter, .. } = &done.verdict
+                && (!unsettled.in_doubt.contains(&event.lease) || dead.contains(&event.id))
+            {
                 self.observer.died(&Died {
                     id: event.id,
                     sequence: event.sequence,
@@ -102,14 +125,39 @@ impl Engine {
             .put_down(batch.iter().map(|done| &done.event.lease));
     }
 
-    /// Tries until the store answers. What it was told twice it refuses the second time. Should it
-    /// refuse one verdict for what it says, the others are settled all the same. Gives back the
-    /// leases that are lost. `told`: whose traces tell of it.
-    pub(crate) async fn settle_all(&self, settlements: &[Settlement], told: &[Done]) -> Vec<Lease> {
-        let mut lost = Vec::new();
-        let mut left = vec![settlements.to_vec()];
+    /// Of those that were to die, and of which nobody knows whether they did, the ones that are dead.
+    async fn found_dead(&self, batch: &[Done], unsettled: &Unsettled) -> HashSet<Uuid> {
+        let in_doubt = batch.iter().filter(|done| {
+            matches!(done.verdict, Verdict::Dead { .. })
+                && unsettled.in_doubt.contains(&done.event.lease)
+        });
+        let ids: Vec<Uuid> = in_doubt.map(|done| done.event.id).collect();
+        if ids.is_empty() {
+            return HashSet::new();
+        }
+        let all = u32::try_from(ids.len()).unwrap_or(u32::MAX);
+        let filter = Filter {
+            ids,
+            status: vec![Status::Dead],
+            ..Filter::default()
+        };
+        match self.store.list(&filter, all).await {
+            Ok(dead) => dead.into_iter().map(|record| record.id).collect(),
+            Err(error) => {
+                self.log_store("settle", &error);
+                HashSet::new()
+            }
+        }
+    }
+
+    /// Tries until the store answers. Should it refuse one verdict for what it says, the others are settled
+    /// all the same. Gives back the leases that this did not end. `told`: whose traces tell of it.
+    pub(crate) async fn settle_all(&self, settlements: &[Settlement], told: &[Done]) -> Unsettled {
+        let mut unsettled = Unsettled::default();
+        // Each with whether the store may have done it already.
+        let mut left = vec![(settlements.to_vec(), false)];
         let mut pause = FIRST_PAUSE;
-        while let Some(batch) = left.pop() {
+        while let Some((batch, again)) = left.pop() {
             let started = Instant::now();
             let span = self.settle_span(batch.len());
             self.link_span(&span, told.iter().map(|done| &*done.event));
@@ -123,27 +171,37 @@ impl Engine {
                     let took = started.elapsed().as_secs_f64();
                     self.observer.seconds("outbox_settle_seconds", took);
                     self.observer.number("outbox_settle_batch", batch.len());
-                    lost.extend(settled.lost);
+                    match again {
+                        true => unsettled.in_doubt.extend(settled.lost),
+                        false => unsettled.lost.extend(settled.lost),
+                    }
                     pause = FIRST_PAUSE;
                 }
                 Err(error @ StoreError::Refused(_)) => {
                     self.log_store("settle", &error);
                     if let [one] = &batch[..] {
-                        left.extend(in_plain_words(one).map(|plain| vec![plain]));
+                        match in_plain_words(one) {
+                            Some(plain) => left.push((vec![plain], again)),
+                            None => {
+                                unsettled.refused.insert(one.lease);
+                                self.store.abandon(&[one.lease]);
+                            }
+                        }
                     } else {
+                        // What is not like the one that is refused may have been settled.
                         let (first, second) = batch.split_at(batch.len() / 2);
-                        left.extend([first.to_vec(), second.to_vec()]);
+                        left.extend([(first.to_vec(), true), (second.to_vec(), true)]);
                     }
                 }
                 Err(error) => {
                     self.log_store("settle", &error);
-                    left.push(batch);
+                    left.push((batch, true));
                     tokio::time::sleep(pause).await;
                     pause = (pause * 2).min(LONGEST_PAUSE);
                 }
             }
         }
-        lost
+        unsettled
     }
 
     fn settle_span(&self, verdicts: usize) -> tracing::Span {
@@ -180,7 +238,6 @@ fn in_plain_words(settlement: &Settlement) -> Option<Settlement> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use uuid::Uuid;
 
     #[test]
     fn only_an_error_that_was_not_plain_is_put_in_plain_words() {

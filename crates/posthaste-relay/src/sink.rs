@@ -118,8 +118,11 @@ pub enum Outcome {
     Delivered,
     /// It failed, and may succeed later. Costs an attempt.
     Retry(String),
-    /// The same, and the destination said for how long to leave it alone.
+    /// The same, and not before this much time has passed.
     RetryAfter(String, Duration),
+    /// The same, and the destination wants to be left alone for this long: nothing else is sent there before,
+    /// which costs no other event an attempt.
+    Busy(String, Duration),
     /// It can never succeed: cannot be decoded, too large, refused. The event is dead at once.
     Reject(String),
     /// The destination is down, which is not the event's fault. Costs no attempt, and opens
@@ -131,7 +134,7 @@ impl Outcome {
     pub(crate) fn label(&self) -> &'static str {
         match self {
             Self::Delivered => "success",
-            Self::Retry(_) | Self::RetryAfter(..) => "failure",
+            Self::Retry(_) | Self::RetryAfter(..) | Self::Busy(..) => "failure",
             Self::Reject(_) => "rejected",
             Self::Unavailable(_) => "unavailable",
         }
@@ -143,6 +146,7 @@ impl Outcome {
             Self::Delivered => None,
             Self::Retry(why)
             | Self::RetryAfter(why, _)
+            | Self::Busy(why, _)
             | Self::Reject(why)
             | Self::Unavailable(why) => Some(why),
         }

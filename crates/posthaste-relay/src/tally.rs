@@ -58,7 +58,7 @@ impl Tally {
     pub(crate) fn tried(&self, outcome: &Outcome, took: Duration) {
         let counter = match outcome {
             Outcome::Delivered => &self.delivered,
-            Outcome::Retry(_) | Outcome::RetryAfter(..) => &self.failed,
+            Outcome::Retry(_) | Outcome::RetryAfter(..) | Outcome::Busy(..) => &self.failed,
             Outcome::Reject(_) => &self.rejected,
             Outcome::Unavailable(_) => &self.unavailable,
         };

@@ -75,15 +75,15 @@ def cloud_events(brokers, topic, mode):
         print(json.dumps({"attributes": dict(event.get_attributes()), "data": data}, default=str))
 
 
-def grant(brokers, user, topic):
-    """Lets a user write to a topic."""
+def grant(brokers, user, topic, operations="WRITE,DESCRIBE"):
+    """Lets a user write to a topic, or do something else with it."""
     admin = AdminClient({"bootstrap.servers": brokers})
     bindings = [
         AclBinding(
             ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, f"User:{user}", "*",
             operation, AclPermissionType.ALLOW,
         )
-        for operation in (AclOperation.WRITE, AclOperation.DESCRIBE)
+        for operation in (AclOperation[name] for name in operations.split(","))
     ]
     for done in admin.create_acls(bindings).values():
         done.result(30)

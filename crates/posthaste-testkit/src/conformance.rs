@@ -74,6 +74,7 @@ macro_rules! conformance {
                 a_pending_event_without_an_attempt_left_is_dead
                 eight_relays_never_claim_the_same_event
                 claims_that_go_onward_reach_every_event
+                what_a_claim_leaves_out_stays_where_it_was_for_the_next
             }
             settle {
                 a_delivered_event_is_kept_or_deleted_as_asked
@@ -98,6 +99,7 @@ macro_rules! conformance {
                 a_retried_head_holds_back_its_followers
                 a_retried_head_goes_before_its_followers_in_the_smallest_claim
                 followers_of_a_retried_head_do_not_fill_the_batch
+                followers_of_a_retried_head_do_not_hide_it_from_a_probe
                 thousands_of_blocked_events_do_not_starve_others
                 a_dead_event_blocks_its_key_until_it_is_discarded
                 a_dead_event_that_is_redelivered_goes_first
@@ -113,6 +115,7 @@ macro_rules! conformance {
             takeover {
                 events_of_a_killed_relay_are_claimed_long_before_their_lease_ends
                 all_that_a_killed_relay_had_is_claimed_however_many_claims_that_takes
+                claims_that_go_onward_also_find_what_a_killed_relay_had
                 a_killed_relays_lease_settles_nothing_once_taken_over
                 a_living_relay_keeps_its_events
                 a_relay_that_leaves_with_leases_is_taken_over
@@ -125,6 +128,7 @@ macro_rules! conformance {
                 another_relay_leads_once_the_leader_left
                 another_relay_leads_once_the_leader_was_killed
                 a_relay_killed_before_it_claimed_harms_nobody
+                what_a_claim_got_that_was_given_up_is_claimed_long_before_its_lease_ends
             }
             clean {
                 only_delivered_events_past_their_retention_go
@@ -132,6 +136,7 @@ macro_rules! conformance {
                 live_events_never_go
                 cleaning_goes_in_bounded_batches
                 an_archive_keeps_what_is_cleaned
+                events_are_removed_by_name_only_once_they_have_ended
                 a_cleaned_dedupe_key_is_free_again
             }
             act {
@@ -159,6 +164,9 @@ macro_rules! conformance {
                 a_letter_says_what_the_dead_event_said
                 a_letter_is_an_event_like_any_other
                 odd_topics_and_errors_are_told_in_plain_ascii
+                a_letter_tells_of_every_attempt
+                a_letter_tells_of_the_newest_attempts_in_few_bytes
+                a_letter_tells_of_attempts_before_a_redelivery
                 without_a_topic_there_is_no_letter
                 a_letter_that_dies_makes_no_letter
                 a_discarded_event_makes_no_letter

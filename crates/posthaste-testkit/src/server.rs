@@ -7,7 +7,7 @@
 //! `debian::install`), and describes how to start it inside a `Private`, which brings the
 //! directory, the unprivileged account, the log, the signals and the clean-up. Linux only.
 //! [`python`] runs other people's clients, to read back what was sent; [`Language`] builds programs that
-//! enqueue without Rust. [`Proxy`] is a network that can break.
+//! enqueue without Rust. [`Proxy`] is a network that can break, [`Machine`] a host that can vanish.
 
 mod account;
 mod cache;
@@ -15,7 +15,9 @@ mod chromium;
 mod debian;
 mod kafka;
 mod kafka_programs;
+mod machine;
 mod maven;
+mod mortal;
 mod nats;
 mod otlp;
 mod port;
@@ -35,6 +37,8 @@ mod webhook;
 
 pub use chromium::chromium;
 pub use kafka::{Kafka, Listener};
+pub use machine::{Machine, has_own_network};
+pub use mortal::{Fate, Mortal};
 pub use nats::Nats;
 pub use otlp::OtlpReceiver;
 pub use postgres::Postgres;
@@ -77,6 +81,11 @@ pub fn postgres_url() -> String {
              or set {TEST_POSTGRES} to the address of one (postgres://user@host:port/database)"
         ),
     }
+}
+
+/// A program that guides use, from the `PATH`; if it is not there, Debian's package is installed (as root).
+pub fn program(name: &str, package: &str) -> Result<PathBuf> {
+    program::find(name, || debian::install(&[package]))
 }
 
 /// How to start a private server. The default is right for most tests.

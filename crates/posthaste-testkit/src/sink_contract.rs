@@ -11,6 +11,7 @@
 pub mod arrive;
 pub mod flow;
 pub mod load;
+pub mod order;
 pub mod outage;
 
 use std::collections::BTreeMap;
@@ -92,8 +93,21 @@ impl Arrived {
 /// ```ignore
 /// posthaste_testkit::sink_contract!(Topic::shared(), outage: Topic::mortal());
 /// ```
+///
+/// What breaks with its network is given apart, as a [`Frail`](order::Frail) place:
+///
+/// ```ignore
+/// posthaste_testkit::sink_contract!(frail: Frail::new());
+/// ```
 #[macro_export]
 macro_rules! sink_contract {
+    (frail: $frail:expr) => {
+        $crate::sink_contract! { $frail;
+            order {
+                every_key_stays_in_order_whatever_breaks
+            }
+        }
+    };
     ($place:expr) => {
         $crate::sink_contract!($place, outage: $place);
     };
@@ -200,5 +214,27 @@ async fn arrived(place: &impl Place, count: usize) -> Vec<Arrived> {
             arrived.len()
         );
         tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_behaviour_is_run() {
+        let listed = include_str!("sink_contract.rs");
+        for theme in [
+            include_str!("sink_contract/arrive.rs"),
+            include_str!("sink_contract/flow.rs"),
+            include_str!("sink_contract/outage.rs"),
+        ] {
+            for line in theme.lines() {
+                let Some(rest) = line.strip_prefix("pub async fn ") else {
+                    continue;
+                };
+                let name = rest.split(['<', '(']).next().unwrap();
+                let found = listed.lines().any(|line| line.trim() == name);
+                assert!(found, "{name} is not in the list");
+            }
+        }
     }
 }

@@ -1,11 +1,16 @@
 //! The store on PostgreSQL does what every store does, and what only PostgreSQL can be asked.
 
-use std::time::Duration;
+use std::task::Poll;
+use std::time::{Duration, Instant};
 
-use posthaste::store::{Act, Claim, Filter, Redelivery, Settlement, Verdict};
+use posthaste::store::postgres::Postgres;
+use posthaste::store::{
+    Act, Claim, Filter, JobState, OnFailure, Ordering, Reach, Redelivery, Settlement, Verdict,
+};
 use posthaste::{DeadReason, Message, Status, Store, schema};
 use posthaste_testkit::bed::{Bed, OnPostgres};
 use posthaste_testkit::outbox::connect;
+use uuid::Uuid;
 
 posthaste_testkit::conformance!(OnPostgres::new());
 
@@ -184,4 +189,190 @@ async fn counting_that_takes_too_long_is_given_up_and_everything_else_goes_on() 
     });
     end.expect("an end");
     assert_eq!(stats.expect("numbers").pending, 1);
+}
+
+/// Tries until it is so.
+async fn eventually(what: &str, mut look: impl AsyncFnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !look().await {
+        assert!(Instant::now() < deadline, "waited in vain for {what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+// F9: however long the line, whoever is well does not wait for a look along it again and again.
+#[tokio::test]
+async fn events_of_a_destination_that_is_down_are_passed_once_and_not_by_every_look() {
+    const LINE: i64 = 5000;
+    for ordering in [Ordering::None, Ordering::Key(OnFailure::Block)] {
+        let bed = OnPostgres::new().await;
+        let fresh = bed.fresh();
+        let name = format!("counted-{}", Uuid::new_v4().simple());
+        let separator = if fresh.url.contains('?') { '&' } else { '?' };
+        let address = format!("{}{separator}application_name={name}", fresh.url);
+        let store = Postgres::connect(&address, fresh.table.clone()).await;
+        let store = store.expect("a store");
+        let fill = fresh.sql(
+            "insert into {outbox} (topic, payload, next_attempt_at)
+             select 'down', '1', now() - interval '1 minute' from generate_series(1, $1::bigint)",
+        );
+        fresh.client.execute(&fill, &[&LINE]).await.expect("a line");
+        for look in 0..20 {
+            let claim = Claim {
+                reach: if look == 0 {
+                    Reach::Oldest
+                } else {
+                    Reach::Onward
+                },
+                except_topics: vec!["down".to_owned()],
+                ordering,
+                ..Claim::new(10)
+            };
+            let claimed = store.claim(&claim).await.expect("a claim");
+            assert!(claimed.events.is_empty() && !claimed.more);
+        }
+        // What is new is found all the same.
+        let onward = Claim {
+            reach: Reach::Onward,
+            except_topics: vec!["down".to_owned()],
+            ordering,
+            ..Claim::new(10)
+        };
+        bed.enqueue(&[message()]).await.expect("a valid message");
+        let claimed = store.claim(&onward).await.expect("a claim");
+        assert_eq!(claimed.events.len(), 1);
+        drop(store);
+        // A session tells what it did when it ends.
+        let sessions = "select 1 from pg_stat_activity where application_name = $1";
+        eventually("the end of its sessions", async || {
+            let sessions = fresh.client.query(sessions, &[&name]).await;
+            sessions.expect("sessions").is_empty()
+        })
+        .await;
+        let passed = "select idx_tup_fetch from pg_stat_all_tables where schemaname = $1 and relname = 'outbox'";
+        let schema = fresh.table.schema();
+        let row = fresh.client.query_one(passed, &[&schema]).await;
+        let passed: i64 = row.expect("statistics").get(0);
+        assert!(passed >= LINE, "{ordering:?}: {passed} are not even told");
+        assert!(
+            passed < 3 * LINE,
+            "{ordering:?}: {passed} events were passed"
+        );
+    }
+}
+
+// N4: what is only tidied up holds up nothing.
+#[tokio::test]
+async fn a_relay_that_is_gone_is_seen_while_others_cannot_be_forgotten() {
+    let bed = OnPostgres::new().await;
+    let fresh = bed.fresh();
+    let heir = bed.relay().await;
+    let (one, other) = (bed.relay().await, bed.relay().await);
+    for relay in [&one, &other, &heir] {
+        assert_eq!(relay.take_over().await.expect("a look"), 0);
+    }
+    bed.kill(one);
+    eventually("the end of one", async || {
+        heir.take_over().await.expect("a look") == 1
+    })
+    .await;
+    let mut client = connect(&fresh.url).await;
+    let transaction = client.transaction().await.expect("a transaction");
+    let lock = fresh.sql("lock table {outbox} in access exclusive mode");
+    transaction.batch_execute(&lock).await.expect("a lock");
+    // One is known to be gone, and now it is to be forgotten.
+    assert_eq!(heir.take_over().await.expect("a look"), 0);
+    bed.kill(other);
+    eventually("the end of the other", async || {
+        heir.take_over().await.expect("a look") == 1
+    })
+    .await;
+    assert!(heir.pauses().await.expect("an answer").is_empty());
+    transaction.rollback().await.expect("an end");
+    let known = fresh.sql("select 1 from {outbox:relay} where owner <> $1");
+    let others = heir.owner();
+    eventually("both to be forgotten", async || {
+        heir.take_over().await.expect("a look");
+        let known = fresh.client.query(&known, &[&others]).await;
+        known.expect("relays").is_empty()
+    })
+    .await;
+}
+
+// M16, N4: it was about to come back under another name when it was told to stop.
+#[tokio::test]
+async fn a_relay_that_leaves_while_it_registers_is_gone_all_the_same() {
+    let bed = OnPostgres::new().await;
+    let fresh = bed.fresh();
+    let (one, other) = (bed.relay().await, bed.relay().await);
+    bed.enqueue(&[message()]).await.expect("a valid message");
+    let claim = Claim {
+        lease: Duration::from_secs(36_000),
+        ..Claim::new(1)
+    };
+    assert_eq!(one.claim(&claim).await.expect("a claim").events.len(), 1);
+    // One that is given up makes it change its name.
+    {
+        let mut asking = one.claim(&claim);
+        std::future::poll_fn(|context| Poll::Ready(drop(asking.as_mut().poll(context)))).await;
+    }
+    let mut client = connect(&fresh.url).await;
+    let transaction = client.transaction().await.expect("a transaction");
+    let lock = fresh.sql("lock table {outbox:relay} in exclusive mode");
+    transaction.batch_execute(&lock).await.expect("a lock");
+    {
+        let mut asking = one.claim(&claim);
+        let waiting = "select 1 from pg_stat_activity where wait_event_type = 'Lock' and query like '-- register:%' and query like '%' || $1 || '%'";
+        let registers = eventually("it to register", async || {
+            let waits = fresh.client.query(waiting, &[&fresh.table.schema()]).await;
+            !waits.expect("sessions").is_empty()
+        });
+        tokio::select! {
+            _ = &mut asking => panic!("it was let in"),
+            () = registers => {}
+        }
+    }
+    transaction.rollback().await.expect("an end");
+    one.leave().await.expect("an end");
+    eventually("what it held", async || {
+        other.take_over().await.expect("a look");
+        let claimed = other.claim(&claim).await.expect("a claim");
+        !claimed.events.is_empty()
+    })
+    .await;
+    drop(one);
+}
+
+#[tokio::test]
+async fn a_job_goes_on_after_the_clock_was_set_back() {
+    let bed = OnPostgres::new().await;
+    let store = bed.relay().await;
+    bed.enqueue(&[message()]).await.expect("a valid message");
+    let event = store.claim(&Claim::new(1)).await.expect("a claim");
+    let verdict = Verdict::Dead {
+        reason: DeadReason::Rejected,
+        error: "too odd".to_owned(),
+        letter: None,
+    };
+    let dead = Settlement::new(event.events[0].lease, verdict);
+    store.settle(&[dead]).await.expect("a settlement");
+    let act = Act {
+        actor: "ann".to_owned(),
+        why: "mended".to_owned(),
+    };
+    let redelivery = Redelivery {
+        filter: Filter::default(),
+        rate: Some(1000),
+    };
+    let job = store.start_job(&redelivery, &act).await.expect("a job").id;
+    let fresh = bed.fresh();
+    let ahead =
+        fresh.sql("update {outbox:jobs} set spent_at = clock_timestamp() + interval '1 hour'");
+    fresh.client.batch_execute(&ahead).await.expect("a clock");
+    eventually("the job to be done", async || {
+        store.advance(job, 10).await.expect("a step");
+        let job = store.job(job).await.expect("a look").expect("a job");
+        job.redelivered == 1 && job.state != JobState::Cancelled
+    })
+    .await;
 }

@@ -21,6 +21,7 @@ use posthaste_relay::Relay;
 use posthaste_relay::sink::{Outcome, from_fn};
 use posthaste_testkit::disk::{SmallDisk, has_own_mounts, is_root, mount};
 use posthaste_testkit::file::FreshFile;
+use tokio::sync::Semaphore;
 use uuid::Uuid;
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -129,6 +130,8 @@ async fn a_full_disk_is_told_and_changes_nothing() {
 /// A relay that writes down what it delivers.
 struct Running {
     seen: Arc<Mutex<Vec<Uuid>>>,
+    /// How many deliveries may still be made.
+    allowed: Arc<Semaphore>,
     stop: tokio::sync::oneshot::Sender<()>,
     task: tokio::task::JoinHandle<()>,
 }
@@ -137,11 +140,12 @@ impl Running {
     fn start(store: Sqlite) -> Self {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let (stop, stopped) = tokio::sync::oneshot::channel();
-        let ledger = seen.clone();
+        let allowed = Arc::new(Semaphore::new(0));
+        let (ledger, gate) = (seen.clone(), allowed.clone());
         let sink = from_fn(move |event: Arc<Event>| {
-            let ledger = ledger.clone();
+            let (ledger, gate) = (ledger.clone(), gate.clone());
             async move {
-                tokio::time::sleep(Duration::from_millis(20)).await;
+                gate.acquire().await.unwrap().forget();
                 ledger.lock().unwrap().push(event.id);
                 Outcome::Delivered
             }
@@ -155,7 +159,12 @@ impl Running {
         let task = tokio::spawn(relay.run(async {
             let _ = stopped.await;
         }));
-        Self { seen, stop, task }
+        Self {
+            seen,
+            allowed,
+            stop,
+            task,
+        }
     }
 
     async fn until(&self, count: usize) {
@@ -189,8 +198,11 @@ async fn a_relay_goes_on_by_itself_once_there_is_space_again() {
     for round in 1..=3 {
         let receipts = disk.file.enqueue(&vec![message(); 200]);
         expected.extend(receipts.iter().map(|receipt| receipt.id));
+        // Half of them: the disk is full before it is through, however long that takes.
+        relay.allowed.add_permits(100);
         relay.until((round - 1) * 200 + 20).await;
         disk.fill();
+        relay.allowed.add_permits(100);
         tokio::time::sleep(Duration::from_millis(700)).await;
         let stats = store.stats().await.unwrap();
         assert!(stats.pending + stats.processing > 0, "it could not go on");

@@ -63,6 +63,9 @@ pub const DEAD_ERROR: &str = "posthaste-dead-error";
 pub const DEAD_ATTEMPTS: &str = "posthaste-dead-attempts";
 /// The header of a dead letter: when the event that is dead was enqueued, as of RFC 3339.
 pub const DEAD_CREATED_AT: &str = "posthaste-dead-created-at";
+/// The header of a dead letter: the newest attempts to deliver the event, as a JSON array, the oldest of them
+/// first. At most ten, and 2,048 bytes.
+pub const DEAD_HISTORY: &str = "posthaste-dead-history";
 
 /// The header of a payload that is not stored as it was enqueued: how it is encoded.
 pub const CONTENT_ENCODING: &str = "content-encoding";
@@ -70,7 +73,7 @@ pub const CONTENT_ENCODING: &str = "content-encoding";
 pub const ZSTD: &str = "zstd";
 
 /// What Posthaste itself writes into the headers of an event.
-const OURS: [&str; 9] = [
+const OURS: [&str; 10] = [
     CONTENT_ENCODING,
     REDELIVERY_OF,
     REDELIVERED,
@@ -80,6 +83,7 @@ const OURS: [&str; 9] = [
     DEAD_ERROR,
     DEAD_ATTEMPTS,
     DEAD_CREATED_AT,
+    DEAD_HISTORY,
 ];
 
 /// Adds to the headers of a claimed event how often it was redelivered, if it was.

@@ -3,6 +3,26 @@
 //! Everything is asked in batches, one round trip each. A store decides by its database's
 //! clock only. A service does not enqueue here, but in the transaction that is its own.
 
+/// The statements of a store: a field for each, named as its file in `sql/<database>/`, with the table filled in.
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+macro_rules! statements {
+    ($database:literal: $($name:ident)*) => {
+        struct Sql {
+            $($name: String,)*
+        }
+
+        impl Sql {
+            fn render(render: impl Fn(&str) -> String) -> Self {
+                Self {
+                    $($name: render(include_str!(concat!(
+                        "../../sql/", $database, "/", stringify!($name), ".sql"
+                    ))),)*
+                }
+            }
+        }
+    };
+}
+
 mod browse;
 #[cfg_attr(
     not(any(feature = "postgres", feature = "sqlite")),
@@ -64,6 +84,12 @@ pub trait Store: Send + Sync + 'static {
     /// Who claims through this store. A store that lost its session comes back as another owner.
     fn owner(&self) -> Uuid;
 
+    /// Whether this lease, while it lasts, certainly is with nobody else: asked before a delivery starts, so it is
+    /// told from what is known. A store whose owner others may take for gone says no.
+    fn holds(&self, lease: &Lease) -> bool {
+        lease.owner == self.owner()
+    }
+
     /// Leases due events, oldest first, each with one more attempt and a higher epoch.
     ///
     /// Due is what is pending and whose time has come, and what was leased by an owner whose
@@ -72,6 +98,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// Ends leases. What is no longer ours is reported as lost, and left alone.
     async fn settle(&self, settlements: &[Settlement]) -> Result<Settled, StoreError>;
+
+    /// These leases are not settled after all, and run out by themselves: the store need not reckon with them.
+    fn abandon(&self, _leases: &[Lease]) {}
 
     /// Prolongs leases to this long from now. Gives back those that are lost.
     async fn extend(&self, leases: &[Lease], lease: Duration) -> Result<Vec<Lease>, StoreError>;
@@ -92,6 +121,10 @@ pub trait Store: Send + Sync + 'static {
 
     /// Removes one batch of what is past its retention. Gives back how many events it removed.
     async fn clean(&self, clean: &Clean) -> Result<u64, StoreError>;
+
+    /// Removes those of these events that were delivered or are dead, or moves them to the archive. Others are left
+    /// alone. Gives back how many that were.
+    async fn remove(&self, ids: &[Uuid], archive: bool) -> Result<u64, StoreError>;
 
     /// Counts, for metrics and health checks. Its cost grows neither with what was delivered nor,
     /// beyond [`LIVE_LOOK`], with what waits: then the numbers are estimates, and say so.
@@ -268,7 +301,19 @@ impl Claim {
             reach: Reach::Oldest,
         }
     }
+
+    /// With ordering by key, how many due events to look at, given what would do for so many.
+    pub(crate) fn look_at_least(&self, look: i64) -> i64 {
+        match self.reach {
+            // It has nowhere to go on from: the first of a key may be due after very many of its followers.
+            Reach::Aside => look.max(LOOK_ASIDE),
+            Reach::Oldest | Reach::Onward | Reach::Latest => look,
+        }
+    }
 }
+
+/// How many due events a claim aside looks at, at least. They are few: a probe, and what follows it for some seconds.
+const LOOK_ASIDE: i64 = 10_000;
 
 /// Where a claim looks for due events.
 ///

@@ -86,7 +86,7 @@ fn link(proof: &Proof) -> String {
 }
 
 /// As a table can hold it.
-fn cell(text: &str) -> String {
+pub(super) fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }
 
@@ -112,6 +112,7 @@ mod tests {
                 section: Some("2 Guarantees".to_owned()),
                 id: "farm-2.1".to_owned(),
                 text: "Nothing is lost.".to_owned(),
+                here: None,
                 spec: vec!["M3".to_owned()],
                 by: None,
                 deviation: Some("Never.".to_owned()),

@@ -26,6 +26,8 @@ pub(super) struct Requirement {
     /// `<system>-<number>`.
     pub(super) id: String,
     pub(super) text: String,
+    /// How it is met here, where the tests do not say it already.
+    pub(super) here: Option<String>,
     /// Lines of the specification that it belongs to, whose tests say more.
     pub(super) spec: Vec<String>,
     /// The command that proves it, where a test cannot.
@@ -132,6 +134,7 @@ fn requirement(system: &str, mut fields: Fields<'_>) -> std::result::Result<Requ
         return Err(fields.wrong(&format!("write the id \"{id}\" as {system}-<number>")));
     }
     let text = fields.text("text")?;
+    let here = fields.optional_text("here")?;
     let mut spec = Vec::new();
     for line in fields.list("spec")? {
         match line.into_inner() {
@@ -147,6 +150,7 @@ fn requirement(system: &str, mut fields: Fields<'_>) -> std::result::Result<Requ
         section,
         id,
         text,
+        here,
         spec,
         by,
         deviation,
@@ -198,7 +202,7 @@ impl<'t> Fields<'t> {
         match self.table.keys().next() {
             None => Ok(()),
             Some(key) => Err(self.wrong(&format!(
-                "there is no key {}: a requirement has section, id, text, spec, by and deviation",
+                "there is no key {}: a requirement has section, id, text, here, spec, by and deviation",
                 key.get_ref()
             ))),
         }
@@ -215,7 +219,7 @@ mod tests {
     fn everything_that_a_requirement_can_say_is_read() {
         let text = format!(
             "{HEAD}\n[[requirement]]\nsection = \"1 Goal\"\nid = \"org-2\"\ntext = \"\"\"\nTwo\n  lines.\"\"\"\n\
-             spec = [\"B2\", \"B7\"]\ndeviation = \"Not so.\"\n\n\
+             here = \"So.\"\nspec = [\"B2\", \"B7\"]\ndeviation = \"Not so.\"\n\n\
              [[requirement]]\nid = \"org-1.3\"\ntext = \"Short.\"\nby = \"cargo xtask check\"\n"
         );
         let document = parse("org", "r.toml", &text).unwrap();
@@ -229,8 +233,9 @@ mod tests {
         );
         assert_eq!(first.section.as_deref(), Some("1 Goal"));
         assert_eq!(first.spec, ["B2", "B7"]);
+        assert_eq!((first.here.as_deref(), &second.here), (Some("So."), &None));
         assert_eq!(first.deviation.as_deref(), Some("Not so."));
-        assert_eq!((second.number(), second.line), ("1.3", 13));
+        assert_eq!((second.number(), second.line), ("1.3", 14));
         assert_eq!((&second.spec[..], &second.deviation), (&[][..], &None));
         assert_eq!(
             (&second.section, second.by.as_deref()),

@@ -3,16 +3,19 @@
 use std::time::Duration;
 
 use clap::Args;
-use posthaste::Status;
-use posthaste::store::{Clean as Batch, Filter};
+use indicatif::ProgressBar;
+use posthaste::store::{Clean as Batch, Filter, Order};
+use posthaste::{Status, Store, StoreError};
 use posthaste_relay::Cleaning;
 use serde::Serialize;
+use uuid::Uuid;
 
 use crate::cli::Place;
 use crate::confirm::confirm;
 use crate::failure::Failure;
-use crate::output::Output;
-use crate::sweep::ActArgs;
+use crate::filter::KindArgs;
+use crate::output::{EventJson, Output};
+use crate::sweep::{ActArgs, SAMPLE, events, first, show_sample, tell_sample};
 use crate::time::{brief, parse_duration};
 use crate::{place, progress};
 
@@ -24,9 +27,12 @@ Examples:
   posthaste clean --dry-run
   posthaste clean --older-than 1d --yes
   posthaste clean --older-than 7d --dead-older-than 90d --archive
+  posthaste clean --older-than 0s --tenant 5f0c3a5e-… --why 'the tenant left'
+  posthaste clean --reason malformed --dead-older-than 1d
 
-A relay cleans by itself; this is for once, by what is configured unless told otherwise. It goes
-by age alone, as retention does. What is pending or being delivered is never removed.";
+A relay cleans by itself; this is for once, by what is configured unless told otherwise. Ages are
+those since delivery or death. What is pending or being delivered is never removed. Each clean-up
+is written to the audit log.";
 
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
@@ -48,10 +54,12 @@ pub(crate) struct Clean {
     yes: bool,
     #[command(flatten)]
     act: ActArgs,
+    #[command(flatten)]
+    kind: KindArgs,
 }
 
 #[derive(Debug, Serialize)]
-struct Answer {
+struct Answer<'r> {
     table: String,
     dry_run: bool,
     archive: bool,
@@ -59,6 +67,8 @@ struct Answer {
     delivered: u64,
     dead: u64,
     removed: u64,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    sample: Vec<EventJson<'r>>,
 }
 
 impl Clean {
@@ -73,6 +83,12 @@ impl Clean {
                 "the configuration keeps everything (outbox.clean.enabled = false): to remove events all the same, add --older-than",
             ));
         }
+        let for_the_dead = self.dead_older_than.or(configured.dead_retention);
+        if self.kind.is_of_the_dead() && for_the_dead.is_none() {
+            return Err(Failure::usage(
+                "--reason and --fingerprint are about dead events, and those stay: add --dead-older-than",
+            ));
+        }
         let configured_for_the_dead = configured.dead_retention.filter(|_| configured.enabled);
         Ok(Batch {
             retention: self.older_than.unwrap_or(configured.retention),
@@ -83,64 +99,130 @@ impl Clean {
     }
 }
 
+/// Which events go: the delivered, and the dead if they do.
+fn filters(args: &Clean, batch: &Batch) -> Vec<Filter> {
+    let ended = |status, ended_for| Filter {
+        ended_for: Some(ended_for),
+        ..args.kind.with_status(&[status])
+    };
+    let mut filters = vec![ended(Status::Delivered, batch.retention)];
+    filters.extend(batch.dead_retention.map(|age| ended(Status::Dead, age)));
+    filters
+}
+
 pub(crate) async fn run(place: &Place, args: &Clean) -> Result<(), Failure> {
     let outbox = place::outbox(place)?;
     let batch = args.batch(&outbox.settings.cleaning)?;
     let store = place::connect(&outbox).await?;
-    let ended = |status, ended_for| Filter {
-        status: vec![status],
-        ended_for: Some(ended_for),
-        ..Filter::default()
-    };
-    let delivered = store
-        .count(&ended(Status::Delivered, batch.retention))
-        .await?;
-    let dead = match batch.dead_retention {
-        Some(age) => store.count(&ended(Status::Dead, age)).await?,
-        None => 0,
-    };
+    let filters = filters(args, &batch);
+    let (mut counts, mut sample) = (Vec::new(), Vec::new());
+    for filter in &filters {
+        counts.push(store.count(filter).await?);
+        if sample.len() < SAMPLE {
+            sample.extend(first(&*store, filter, SAMPLE - sample.len()).await?);
+        }
+    }
+    let found = counts.iter().sum();
     let mut answer = Answer {
         table: store.table().to_string(),
         dry_run: args.dry_run,
         archive: batch.archive,
-        delivered,
-        dead,
+        delivered: counts[0],
+        dead: counts.get(1).copied().unwrap_or(0),
         removed: 0,
+        sample: Vec::new(),
     };
     let output = Output::new(place.json);
     let (verb, done) = match batch.archive {
         true => ("Archive", "archived"),
         false => ("Remove", "removed"),
     };
-    let what = what(&answer, &batch);
-    if !args.dry_run && delivered + dead > 0 {
+    let what = what(&answer, &batch, &args.kind);
+    if args.dry_run {
+        if output.json {
+            let event = |record| EventJson::new(store.table(), record);
+            answer.sample = sample.iter().map(event).collect();
+            return output.json(&answer);
+        }
+        tell_sample(&output, &sample, found)?;
+        return output.line(&format!("would be {done}: {what} from {}", answer.table));
+    }
+    if found > 0 {
+        if !args.yes {
+            show_sample(&sample, found)?;
+        }
         confirm(&format!("{verb} {what} from {}?", answer.table), args.yes)?;
         // Before anything is gone: a clean-up that is cut short was one, too.
         let mut act = args.act.act();
         act.why = format!("{} ({what} to be {done})", act.why);
         store.note("clean", &act).await?;
-        let bar = progress::bar(delivered + dead, verb);
-        // Until as many are gone as were told of: what comes of age meanwhile is for the next time.
-        while answer.removed < delivered + dead {
-            let removed = store.clean(&batch).await?;
-            if removed == 0 {
-                break;
-            }
-            answer.removed += removed;
-            bar.inc(removed);
-        }
+        let bar = progress::bar(found, verb);
+        let removed = &mut answer.removed;
+        let worked = match args.kind.told().is_empty() {
+            true => remove_old(&*store, &batch, found, removed, &bar).await,
+            false => remove_some(&*store, &batch, &filters, removed, &bar).await,
+        };
         bar.finish_and_clear();
+        if worked.is_err() {
+            eprintln!("{done} {}, then it failed", events(answer.removed));
+        }
+        worked?;
     }
     if output.json {
         return output.json(&answer);
     }
-    match args.dry_run {
-        true => output.line(&format!("would be {done}: {what} from {}", answer.table)),
-        false => output.line(&format!("{done} {} from {}", answer.removed, answer.table)),
-    }
+    output.line(&format!("{done} {} from {}", answer.removed, answer.table))
 }
 
-fn what(answer: &Answer, batch: &Batch) -> String {
+/// Until as many are gone as were told of: what comes of age meanwhile is for the next time.
+async fn remove_old(
+    store: &dyn Store,
+    batch: &Batch,
+    found: u64,
+    removed: &mut u64,
+    bar: &ProgressBar,
+) -> Result<(), StoreError> {
+    while *removed < found {
+        let gone = store.clean(batch).await?;
+        if gone == 0 {
+            break;
+        }
+        *removed += gone;
+        bar.inc(gone);
+    }
+    Ok(())
+}
+
+/// Page by page, as they are found.
+async fn remove_some(
+    store: &dyn Store,
+    batch: &Batch,
+    filters: &[Filter],
+    removed: &mut u64,
+    bar: &ProgressBar,
+) -> Result<(), StoreError> {
+    for filter in filters {
+        let mut from = None;
+        loop {
+            let page = store
+                .browse(filter, Order::OldestFirst, from, batch.limit)
+                .await?;
+            let ids: Vec<Uuid> = page.records.iter().map(|record| record.id).collect();
+            if !ids.is_empty() {
+                let gone = store.remove(&ids, batch.archive).await?;
+                *removed += gone;
+                bar.inc(gone);
+            }
+            match page.next {
+                Some(next) => from = Some(next),
+                None => break,
+            }
+        }
+    }
+    Ok(())
+}
+
+fn what(answer: &Answer<'_>, batch: &Batch, kind: &KindArgs) -> String {
     let mut what = format!(
         "{} delivered more than {} ago",
         answer.delivered,
@@ -153,5 +235,9 @@ fn what(answer: &Answer, batch: &Batch) -> String {
             brief(age)
         ));
     }
-    what
+    let told = kind.told();
+    match told.is_empty() {
+        true => what,
+        false => format!("{what}, with {told},"),
+    }
 }

@@ -15,12 +15,14 @@ use std::time::Duration;
 use posthaste::store::sqlite::Sqlite;
 use posthaste::{Outbox, Store};
 use posthaste_relay::{Relay, Retry};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinError;
 
 use self::courier::Courier;
 use self::ledger::{Ledger, Totals};
 use self::screen::Screen;
+use super::run::IMPATIENT;
 use crate::admin::role::Role;
 use crate::admin::{self, Recorder, Served};
 use crate::cli::Place;
@@ -45,7 +47,10 @@ A shop commits orders and their events together; some cards are declined, and th
 rolled back. A relay delivers the events by a courier who is away at times, and refuses anvils.
 Every few seconds the relay is killed, and another one takes over. At the end a ledger says
 whether anything was lost, or made up: the exit code is then 1. Meanwhile, look at it in a browser:
-the address is printed first.";
+the address is printed first.
+
+Ctrl-C closes the shop, and what is in the outbox is still delivered. Once more ends it at once,
+with exit code 130.";
 
 /// What was asked for.
 #[derive(Debug, clap::Args)]
@@ -110,21 +115,32 @@ async fn play(demo: &Demo, json: bool) -> Result<(), Failure> {
             None => std::future::pending().await,
         }
     };
+    // One for both times: what comes in between is not lost.
+    let mut interrupted = signal(SignalKind::interrupt())?;
     tokio::select! {
         () = enough => {}
-        _ = tokio::signal::ctrl_c() => {}
+        _ = interrupted.recv() => {}
         () = watch_outbox(&*store, &ledger) => {}
         failed = &mut relays => return Err(of_relays(failed)),
     }
     screen.say("the shop closes; what is still in the outbox is delivered");
     let _ = closing.send(true);
-    let shop = tokio::task::spawn_blocking(move || shop.join());
-    shop.await
-        .map_err(Failure::other)?
-        .map_err(|_| Failure::Other("the shop broke".into()))??;
+    let closed = async {
+        let shop = tokio::task::spawn_blocking(move || shop.join());
+        shop.await
+            .map_err(Failure::other)?
+            .map_err(|_| Failure::Other("the shop broke".into()))??;
+        Ok::<_, Failure>(tokio::time::timeout(PATIENCE, drained(&*store, &ledger)).await)
+    };
     let settled = tokio::select! {
-        settled = tokio::time::timeout(PATIENCE, drained(&*store, &ledger)) => settled,
+        settled = closed => settled?,
         failed = &mut relays => return Err(of_relays(failed)),
+        _ = interrupted.recv() => {
+            screen.end();
+            // An exit drops nothing, and would leave the folder behind.
+            drop(scratch);
+            std::process::exit(IMPATIENT);
+        }
     };
     relays.abort();
     let totals = Totals::count(&*store, &ledger).await?;

@@ -9,6 +9,7 @@ use posthaste::store::{Finding, Grade};
 use posthaste_relay::sink::Sink;
 use serde::Serialize;
 
+use super::status::discarded;
 use crate::cli::Place;
 use crate::config::{Config, Destination, Outbox};
 use crate::failure::{Failure, whole};
@@ -35,23 +36,23 @@ const MEND: &str = "mend it, then look again";
 
 /// One finding, and what it is about. In JSON, too.
 #[derive(Debug, Serialize)]
-struct Diagnosis {
+struct Diagnosis<'a> {
     /// An outbox or a sink.
-    about: String,
-    check: &'static str,
+    about: &'a str,
+    check: &'a str,
     grade: &'static str,
-    found: String,
-    remedy: String,
+    found: &'a str,
+    remedy: &'a str,
 }
 
 pub(crate) async fn run(place: &Place) -> Result<(), Failure> {
     let output = Output::new(place.json);
     let config = place::load(place)?;
     let outboxes = place::selected(&config, place)?;
-    let mut bad = tell(&output, "configuration", settings(&config))?;
+    let mut bad = tell(&output, "configuration", &settings(&config))?;
     for outbox in &outboxes {
         let findings = outbox_findings(outbox).await;
-        bad += tell(&output, &outbox.table.to_string(), findings)?;
+        bad += tell(&output, &outbox.table.to_string(), &findings)?;
     }
     for (name, Destination { sink, .. }) in &config.sinks {
         bad += tell_of_sink(&output, name, &**sink).await?;
@@ -65,11 +66,7 @@ pub(super) async fn tell_of_sink(
     name: &str,
     sink: &dyn Sink,
 ) -> Result<usize, Failure> {
-    tell(
-        output,
-        &format!("sink {name}"),
-        vec![destination(sink).await],
-    )
+    tell(output, &format!("sink {name}"), &[destination(sink).await])
 }
 
 /// What it comes down to.
@@ -81,9 +78,14 @@ pub(super) fn verdict(bad: usize) -> Result<(), Failure> {
     }
 }
 
-fn tell(output: &Output, about: &str, findings: Vec<Finding>) -> Result<usize, Failure> {
+/// Tells what was found. Gives back how much of it is bad, also if nobody reads it.
+fn tell(output: &Output, about: &str, findings: &[Finding]) -> Result<usize, Failure> {
+    Failure::unless_unread(print(output, about, findings))?;
     let bad = findings.iter().filter(|found| found.grade == Grade::Bad);
-    let bad = bad.count();
+    Ok(bad.count())
+}
+
+fn print(output: &Output, about: &str, findings: &[Finding]) -> Result<(), Failure> {
     if !output.json {
         output.line(&paint(&visible(about), BOLD))?;
     }
@@ -100,7 +102,6 @@ fn tell(output: &Output, about: &str, findings: Vec<Finding>) -> Result<usize, F
             Grade::Bad => ("bad", BAD),
         };
         if output.json {
-            let about = about.to_owned();
             output.json(&Diagnosis {
                 about,
                 check,
@@ -111,12 +112,12 @@ fn tell(output: &Output, about: &str, findings: Vec<Finding>) -> Result<usize, F
             continue;
         }
         let word = paint(&format!("{word:8}"), style);
-        output.line(&format!("  {word}  {check:12}  {}", visible(&found)))?;
+        output.line(&format!("  {word}  {check:12}  {}", visible(found)))?;
         if !remedy.is_empty() {
-            output.line(&format!("  {:8}  {:12}  → {}", "", "", visible(&remedy)))?;
+            output.line(&format!("  {:8}  {:12}  → {}", "", "", visible(remedy)))?;
         }
     }
-    Ok(bad)
+    Ok(())
 }
 
 /// What is configured: each doubt about it, or that there is none. With mistakes it would not have come this far.
@@ -185,7 +186,10 @@ async fn outbox_findings(outbox: &Outbox) -> Vec<Finding> {
         }
     }
     match store.stats().await {
-        Ok(stats) => findings.push(events(stats.stuck, stats.dead)),
+        Ok(stats) => {
+            let discarded = discarded(&*store, &stats).await.unwrap_or(0);
+            findings.push(events(stats.stuck, stats.dead.saturating_sub(discarded)));
+        }
         Err(error) => {
             let grant = "grant this user the right to read the outbox";
             findings.push(Finding::good("events", whole(&error)).bad(remedy(&error, grant)));

@@ -17,6 +17,8 @@ use crate::{place, progress};
 
 /// How many events one statement enqueues.
 const BATCH: usize = 1000;
+/// More than this many are not all shown in a terminal.
+const SHOWN: usize = 20;
 const JSON: &str = "application/json";
 
 const EXAMPLES: &str = "\
@@ -99,15 +101,27 @@ pub(crate) async fn run(place: &Place, args: &Enqueue) -> Result<(), Failure> {
         bar.inc(batch.len() as u64);
         for Receipt { id, sequence, new } in receipts {
             match output.json {
-                true => output.json(&Answer { id, sequence, new })?,
+                true => {
+                    Failure::unless_unread(output.json(&Answer { id, sequence, new }))?;
+                }
                 false => rows.push(vec![Cell::text(id), Cell::text(sequence), Cell::text(new)]),
             }
         }
     }
     bar.finish_and_clear();
-    match output.json {
-        true => Ok(()),
-        false => output.table(&["ID", "SEQUENCE", "NEW"], &rows),
+    if output.json {
+        return Ok(());
+    }
+    let all = rows.len();
+    if output.terminal && all > SHOWN {
+        rows.truncate(SHOWN / 2);
+    }
+    output.table(&["ID", "SEQUENCE", "NEW"], &rows)?;
+    match all - rows.len() {
+        0 => Ok(()),
+        more => output.line(&format!(
+            "… and {more} more: in a pipe, or with --json, all are shown"
+        )),
     }
 }
 

@@ -187,22 +187,20 @@ async fn see_to(
             .ok_or_else(gone)?,
     };
     let table = store.table();
-    match job.state {
-        JobState::Done => {
-            let line = format!("redelivered {} of {table}", events(job.redelivered));
-            tell(output, store, &job, &line)
-        }
-        JobState::Cancelled => Err(Failure::Other(format!("cancelled {}", how_far(&job)))),
-        _ => {
-            if output.json {
-                output.json(&JobJson::of(table.to_string(), &job))?;
-            }
-            Err(Failure::Other(format!(
-                "paused {}. Go on with `posthaste job resume {id}`, or give it up with `posthaste job cancel {id}`",
-                how_far(&job)
-            )))
-        }
+    if job.state == JobState::Done {
+        let line = format!("redelivered {} of {table}", events(job.redelivered));
+        return tell(output, store, &job, &line);
     }
+    if output.json {
+        output.json(&JobJson::of(table.to_string(), &job))?;
+    }
+    let how_far = how_far(&job);
+    Err(Failure::Other(match job.state {
+        JobState::Cancelled => format!("cancelled {how_far}"),
+        _ => format!(
+            "paused {how_far}. Go on with `posthaste job resume {id}`, or give it up with `posthaste job cancel {id}`"
+        ),
+    }))
 }
 
 async fn set(store: &dyn Store, one: &One, state: JobState) -> Result<Job, Failure> {

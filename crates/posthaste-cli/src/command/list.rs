@@ -8,7 +8,9 @@ use posthaste::{Record, Status};
 use crate::cli::Place;
 use crate::failure::Failure;
 use crate::filter::FilterArgs;
-use crate::output::{Cell, DEAD_COLUMNS, EventJson, LIVE_COLUMNS, Output, dead_row, live_row};
+use crate::output::{
+    DEAD_COLUMNS, EventJson, LEASED_COLUMNS, LIVE_COLUMNS, Output, dead_row, leased_row, live_row,
+};
 use crate::place;
 
 /// How many events are read at once.
@@ -18,6 +20,7 @@ const LIST_EXAMPLES: &str = "\
 Examples:
   posthaste list                                          the backlog and the dead
   posthaste list --status pending --older-than 10m
+  posthaste list --status processing                      under way, and which relay has it
   posthaste list --aggregate order/42 --status any        the history of an aggregate
   posthaste list --topic 'shop.*' --limit 0 --json | jq .id";
 
@@ -82,23 +85,49 @@ pub(crate) async fn list(place: &Place, args: &List) -> Result<(), Failure> {
         false => args.status.iter().filter_map(only).collect(),
     };
     let filter = args.filter.with_status(&status);
-    show(place, filter, args.length.limit, &LIVE_COLUMNS, live_row).await
+    let columns = match status[..] {
+        [Status::Processing] => Columns::Leased,
+        _ => Columns::Live,
+    };
+    show(place, filter, args.length.limit, columns).await
 }
 
 pub(crate) async fn dead(place: &Place, args: &Dead) -> Result<(), Failure> {
     let filter = args.filter.with_status(&[Status::Dead]);
-    show(place, filter, args.length.limit, &DEAD_COLUMNS, dead_row).await
+    show(place, filter, args.length.limit, Columns::Dead).await
 }
 
-async fn show(
-    place: &Place,
-    filter: Filter,
-    limit: u32,
-    heads: &[&str],
-    row: impl Fn(&Record) -> Vec<Cell>,
-) -> Result<(), Failure> {
+/// What is told of each event.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Columns {
+    Live,
+    Leased,
+    Dead,
+}
+
+impl Columns {
+    fn heads(self) -> &'static [&'static str] {
+        match self {
+            Self::Live => &LIVE_COLUMNS,
+            Self::Leased => &LEASED_COLUMNS,
+            Self::Dead => &DEAD_COLUMNS,
+        }
+    }
+}
+
+async fn show(place: &Place, filter: Filter, limit: u32, columns: Columns) -> Result<(), Failure> {
     let store = place::open(place).await?;
     let output = Output::new(place.json);
+    let relays = match columns {
+        // Who may not ask for names sees ids.
+        Columns::Leased => store.relays().await.unwrap_or_default(),
+        _ => Vec::new(),
+    };
+    let row = |record: &Record| match columns {
+        Columns::Live => live_row(record),
+        Columns::Leased => leased_row(record, &relays),
+        Columns::Dead => dead_row(record),
+    };
     let limit = if limit == 0 {
         u64::MAX
     } else {
@@ -124,7 +153,7 @@ async fn show(
     }
     match rows.is_empty() && output.terminal {
         true => output.line("none")?,
-        false => output.table(heads, &rows)?,
+        false => output.table(columns.heads(), &rows)?,
     }
     if pages.has_more(&*store).await? {
         eprintln!("… and more: --limit 0 shows all");

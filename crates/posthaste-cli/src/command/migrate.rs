@@ -61,7 +61,7 @@ pub(crate) async fn run(place: &Place, args: &Migrate) -> Result<(), Failure> {
         }
     }
     if !done.is_empty() {
-        tell(&output, &done)?;
+        Failure::unless_unread(tell(&output, &done))?;
     }
     match undone.is_empty() {
         true => Ok(()),

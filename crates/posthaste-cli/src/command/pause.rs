@@ -5,6 +5,7 @@ use posthaste::store::Target;
 use serde::Serialize;
 
 use crate::cli::Place;
+use crate::config::Config;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::place;
@@ -65,19 +66,24 @@ pub(crate) async fn resume(place: &Place, args: &Resume) -> Result<(), Failure> 
 }
 
 async fn steer(place: &Place, what: &What, paused: bool) -> Result<(), Failure> {
+    let config = place::load(place)?;
     let target = match &what.sink {
         None => Target::Outbox,
-        Some(sink) => {
-            is_known(place, sink)?;
-            Target::Destination(sink.clone())
-        }
+        Some(sink) => Target::Destination(sink.clone()),
     };
-    let store = place::open(place).await?;
+    if paused {
+        is_known(&config, &target)?;
+    }
+    let store = place::connect(&place::chosen(&config, place)?).await?;
     let act = what.act.act();
     let changed = match paused {
         true => store.pause(&target, &act).await?,
         false => store.resume(&target, &act).await?,
     };
+    // Only now: what is paused can be resumed, also if its sink has left the configuration.
+    if !changed {
+        is_known(&config, &target)?;
+    }
     let output = Output::new(place.json);
     let table = store.table().to_string();
     if output.json {
@@ -101,8 +107,11 @@ async fn steer(place: &Place, what: &What, paused: bool) -> Result<(), Failure> 
 }
 
 /// A name that no configured sink has is a slip. Without configured sinks nobody can tell.
-fn is_known(place: &Place, sink: &str) -> Result<(), Failure> {
-    let sinks = place::load(place)?.sinks;
+fn is_known(config: &Config, target: &Target) -> Result<(), Failure> {
+    let sinks = &config.sinks;
+    let Target::Destination(sink) = target else {
+        return Ok(());
+    };
     if sinks.is_empty() || sinks.contains_key(sink) {
         return Ok(());
     }

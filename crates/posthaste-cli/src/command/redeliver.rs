@@ -26,8 +26,8 @@ Dead events come back as they are, with all their attempts. What was discarded c
 its id or with --reason discarded. A delivered event stays as it is: what is sent is a new event
 that names it in the header posthaste-redelivery-of. Each act is written to the audit log.
 
-With --rate, --detach or --job it becomes a job, which relays work on, too. It outlives this command, and is paused,
-resumed and cancelled with `posthaste job`.";
+With --rate, --detach or --job it becomes a job, which relays work on, too. It outlives this
+command, and is paused, resumed and cancelled with `posthaste job`.";
 
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]

@@ -31,7 +31,7 @@ Logs go to standard error: standard output may be a destination.";
 pub(crate) struct Run;
 
 /// The exit code of a process that a second signal ended.
-const IMPATIENT: i32 = 130;
+pub(super) const IMPATIENT: i32 = 130;
 
 /// Runs until SIGTERM or SIGINT, or until an outbox cannot be served.
 pub(crate) fn run(place: &Place) -> Result<(), Failure> {
@@ -82,20 +82,24 @@ async fn serve_all(config: Config, wanted: Vec<Outbox>) -> Result<(), Failure> {
         };
         outboxes.spawn(serve::serve(outbox, sinks.clone(), served, until));
     }
-    let mut result = Ok(());
+    let finish = || {
+        supervisor.stopping();
+        server.iter().for_each(admin::Server::stops);
+        let _ = stop.send(true);
+    };
+    let (mut result, mut was_asked) = (Ok(()), false);
     loop {
         let ended = tokio::select! {
             ended = outboxes.join_next() => ended,
             () = supervisor.keep_alive() => continue,
             asked = signals.asked_to_stop() => {
-                if *stop.borrow() {
+                if was_asked {
                     tracing::warn!("stopping at once: what is under way is delivered again later");
                     std::process::exit(IMPATIENT);
                 }
                 tracing::info!(signal = asked, "stopping: finishing what is under way; once more to stop at once");
-                supervisor.stopping();
-                server.iter().for_each(admin::Server::stops);
-                let _ = stop.send(true);
+                was_asked = true;
+                finish();
                 continue;
             }
         };
@@ -110,11 +114,14 @@ async fn serve_all(config: Config, wanted: Vec<Outbox>) -> Result<(), Failure> {
             Some(Ok(Ok(()))) => {}
             // One that cannot be served ends all: half a daemon would go unnoticed.
             Some(Ok(Err(failure))) => {
-                let _ = stop.send(true);
+                if !outboxes.is_empty() {
+                    tracing::error!("stopping all outboxes, because of one: {failure}");
+                }
+                finish();
                 result = result.and(Err(failure));
             }
             Some(Err(panic)) => {
-                let _ = stop.send(true);
+                finish();
                 result = result.and(Err(Failure::Other(format!("a relay broke: {panic}"))));
             }
         }

@@ -17,7 +17,8 @@ use uuid::Uuid;
 
 use crate::cli::Place;
 use crate::failure::Failure;
-use crate::output::{BAD, BOLD, EventJson, Output, paint, painted_status, visible};
+use crate::filter::parse_id;
+use crate::output::{BAD, BOLD, EventJson, Output, holder, paint, painted_status, visible};
 use crate::{place, time};
 
 /// More acts on one event than anybody reads.
@@ -36,7 +37,7 @@ Examples:
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Show {
     /// The event
-    #[arg(value_name = "ID")]
+    #[arg(value_name = "ID", value_parser = parse_id)]
     id: Uuid,
     /// The payload, too: indented if it is JSON, as a hex dump if it is no text
     #[arg(long)]
@@ -56,6 +57,9 @@ struct Answer<'r> {
     /// A payload of another kind.
     #[serde(skip_serializing_if = "Option::is_none")]
     payload_base64: Option<String>,
+    /// Who has leased it: machine and process.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lease_relay: Option<&'r str>,
     attempts_made: Vec<Tried<'r>>,
     audit: Vec<Entry<'r>>,
 }
@@ -94,6 +98,8 @@ struct Known<'r> {
     content: Option<&'r Content>,
     history: &'r [Attempt],
     audit: &'r [Audit],
+    /// Who has leased it.
+    holder: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -119,7 +125,13 @@ pub(crate) async fn run(place: &Place, args: &Show) -> Result<(), Failure> {
         Err(StoreError::Denied(_)) if !args.payload => None,
         content => Some(content?.ok_or_else(missing)?),
     };
+    let relays = match record.lease_owner {
+        // Who may not ask for its name sees its id.
+        Some(_) => store.relays().await.unwrap_or_default(),
+        None => Vec::new(),
+    };
     let known = Known {
+        holder: holder(&record, &relays),
         record: &record,
         content: content.as_ref(),
         history: &store.history(args.id).await?,
@@ -143,6 +155,7 @@ fn as_json(
         content,
         history,
         audit,
+        ref holder,
     } = *known;
     let wanted = content.filter(|_| payload).map(decompressed);
     let json = wanted
@@ -156,6 +169,7 @@ fn as_json(
             .as_ref()
             .filter(|_| json.is_none())
             .map(|payload| STANDARD.encode(payload)),
+        lease_relay: holder.as_deref(),
         attempts_made: history.iter().map(Tried::new).collect(),
         audit: audit
             .iter()
@@ -175,13 +189,14 @@ fn as_text(output: &Output, known: &Known<'_>, payload: bool) -> Result<(), Fail
         content,
         history,
         audit,
+        ref holder,
     } = *known;
     let now = SystemTime::now();
     let when = |at: SystemTime| match output.terminal {
         true => format!("{} ({})", time::exact(at), time::relative(at, now)),
         false => time::exact(at),
     };
-    let fields: [(&str, Option<String>); 22] = [
+    let fields: [(&str, Option<String>); 23] = [
         ("id", Some(record.id.to_string())),
         ("sequence", Some(record.sequence.to_string())),
         ("status", Some(painted_status(record.status))),
@@ -214,6 +229,7 @@ fn as_text(output: &Output, known: &Known<'_>, payload: bool) -> Result<(), Fail
                 .then(|| when(record.next_attempt_at)),
         ),
         ("lease owner", record.lease_owner.map(|id| id.to_string())),
+        ("relay", holder.as_deref().map(shown)),
         ("lease until", record.lease_until.map(when)),
         ("created", Some(when(record.created_at))),
         ("updated", Some(when(record.updated_at))),

@@ -143,7 +143,7 @@ pub(crate) async fn run(place: &Place, args: &Status) -> Result<(), Failure> {
         return verdict(args, &last);
     }
     let standings = look(&mut looked, args, &limits).await?;
-    tell(&output, &standings)?;
+    Failure::unless_unread(tell(&output, &standings))?;
     verdict(args, &standings)
 }
 
@@ -209,6 +209,23 @@ fn lost(looked: &Looked, limits: &Thresholds) -> Standing {
     }
 }
 
+/// How many of the dead an operator gave up.
+pub(crate) async fn discarded(store: &dyn Store, stats: &Stats) -> Result<u64, StoreError> {
+    let discarded = Filter {
+        status: vec![State::Dead],
+        reason: Some(DeadReason::Discarded),
+        ..Filter::default()
+    };
+    match stats.dead {
+        0 => Ok(0),
+        _ => match store.count(&discarded).await {
+            // Then they are told as dead ones.
+            Err(StoreError::Slow(_)) => Ok(0),
+            counted => counted,
+        },
+    }
+}
+
 async fn standing(
     looked: &mut Looked,
     args: &Status,
@@ -216,19 +233,7 @@ async fn standing(
 ) -> Result<Standing, Failure> {
     let store = looked.store.clone();
     let stats = store.stats().await?;
-    let discarded = Filter {
-        status: vec![State::Dead],
-        reason: Some(DeadReason::Discarded),
-        ..Filter::default()
-    };
-    let discarded = match stats.dead {
-        0 => 0,
-        _ => match store.count(&discarded).await {
-            // Then they are told as dead ones.
-            Err(StoreError::Slow(_)) => 0,
-            counted => counted?,
-        },
-    };
+    let discarded = discarded(&*store, &stats).await?;
     let dead = stats.dead.saturating_sub(discarded);
     let pauses = store.pauses().await?;
     let checks = health::judge(&evidence(looked, &stats, dead, &pauses).await, limits);

@@ -90,7 +90,7 @@ pub(super) const ADMIN: &[Key] = &[
         kind: Kind::Tokens,
         default: Default::Unset,
         doc: "Whom it lets in: lines that `posthaste token create` prints. They hold no secret.",
-        example: "ada operator sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08 2030-01-01T00:00:00Z",
+        example: "ada operator sha256:80f6682f633997d4a4787348a3bbb17fda71a370fb88d8cd04b135afdc0b85f0 2030-01-01T00:00:00Z",
     },
     Key {
         name: "tokens_file",

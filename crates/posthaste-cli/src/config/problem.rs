@@ -241,11 +241,13 @@ fn excerpt(line: &str, span: Range<usize>) -> (String, String) {
         name.chars()
             .all(|c| c.is_ascii_alphanumeric() || " \t_-.\"'".contains(c))
     };
+    // An address, or a name and a password before a host.
+    let tells = |text: &str| text.contains("://") || text.contains('@');
     let (visible, left_out) = match line.split_once('=') {
         Some((name, _)) if !bare(name) => (0, true),
         Some((name, _)) if !is_harmless(name) => (name.len(), true),
-        Some((name, value)) if value.contains("://") || value.contains('=') => (name.len(), true),
-        None if !line.trim_start().starts_with('[') || line.contains("://") => (0, true),
+        Some((name, value)) if tells(value) || value.contains('=') => (name.len(), true),
+        None if !line.trim_start().starts_with('[') || tells(line) => (0, true),
         _ => (line.len(), false),
     };
     let mut shown = match (visible, left_out) {

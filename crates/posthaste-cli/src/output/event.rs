@@ -1,6 +1,7 @@
 //! How an event looks: as a row of a table, and as JSON.
 
 use anstyle::Style;
+use posthaste::store::RelayInfo;
 use posthaste::{Record, Status, Table};
 use serde::Serialize;
 use uuid::Uuid;
@@ -95,6 +96,39 @@ pub(crate) fn live_row(record: &Record) -> Vec<Cell> {
         Cell::Time(waits.then_some(record.next_attempt_at)),
         Cell::maybe(record.last_error.as_ref()),
     ]
+}
+
+pub(crate) const LEASED_COLUMNS: [&str; 8] = [
+    "SEQUENCE",
+    "ID",
+    "TOPIC",
+    "ATTEMPTS",
+    "CREATED",
+    "LEASED UNTIL",
+    "RELAY",
+    "ERROR",
+];
+
+/// An event among others that are being delivered.
+pub(crate) fn leased_row(record: &Record, relays: &[RelayInfo]) -> Vec<Cell> {
+    vec![
+        Cell::text(record.sequence),
+        Cell::text(record.id),
+        Cell::text(&record.topic),
+        Cell::text(record.attempts),
+        Cell::Time(Some(record.created_at)),
+        Cell::Time(record.lease_until),
+        Cell::maybe(holder(record, relays)),
+        Cell::maybe(record.last_error.as_ref()),
+    ]
+}
+
+/// Who has leased an event: machine and process, or the id of one that is not known.
+pub(crate) fn holder(record: &Record, relays: &[RelayInfo]) -> Option<String> {
+    let owner = record.lease_owner?;
+    let relay = relays.iter().find(|relay| relay.owner == owner);
+    let name = relay.and_then(|relay| relay.name.clone());
+    Some(name.unwrap_or_else(|| owner.to_string()))
 }
 
 pub(crate) const DEAD_COLUMNS: [&str; 7] = [

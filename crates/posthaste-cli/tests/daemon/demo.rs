@@ -74,8 +74,15 @@ fn in_a_terminal_it_shows_what_happens_and_gives_the_terminal_back() {
 
 #[test]
 fn ctrl_c_ends_it_well() {
-    let daemon = Daemon::start(Place::sqlite().posthaste(&["demo", "--json"]));
-    std::thread::sleep(Duration::from_secs(3));
+    let place = Place::sqlite();
+    let daemon = Daemon::start(place.posthaste(&["demo", "--file", "busy.db", "--json"]));
+    daemon.says("the dashboard");
+    let shop = ["--database", "sqlite:busy.db", "--table", "orders_outbox"];
+    let all = ["list", "--status", "any", "--limit", "0", "--json"];
+    daemon.until("orders are taken", || {
+        let listed = place.ask(&[&all[..], &shop].concat());
+        listed.json().len() > 30
+    });
     daemon.signal(Signal::INT);
     let answer = daemon.ended();
     assert_eq!(answer.code, 0, "{answer:?}");
@@ -92,6 +99,27 @@ fn ctrl_c_in_a_terminal_ends_it_well() {
     terminal.until("the shop closes");
     terminal.until("Nothing was lost");
     assert_eq!(terminal.end().0, 0);
+}
+
+#[test]
+fn ctrl_c_once_more_ends_it_at_once() {
+    let place = Place::sqlite();
+    let demo = Daemon::start(place.posthaste(&["demo", "--file", "busy.db", "--rate", "100"]));
+    let shop = ["--database", "sqlite:busy.db", "--table", "orders_outbox"];
+    demo.until("the file is there", || place.file("busy.db").exists());
+    demo.until("it is paused", || {
+        let paused = place.ask(&[&["pause"][..], &shop].concat());
+        paused.code == 0
+    });
+    // What is paused is not delivered, and the shop waits for it. More than a courier who is away leaves.
+    let status = [&["status", "--json"][..], &shop].concat();
+    demo.until("the pause is obeyed", || {
+        place.ask(&status).json()[0]["pending"].as_u64() > Some(400)
+    });
+    demo.signal(Signal::INT);
+    demo.prints("the shop closes");
+    demo.signal(Signal::INT);
+    assert_eq!(demo.ended().code, 130);
 }
 
 #[test]

@@ -118,6 +118,14 @@ impl Daemon {
         self.until(&format!("says {text:?}"), || self.log().contains(text));
     }
 
+    /// Waits until its standard output has a line with this.
+    pub(crate) fn prints(&self, text: &str) {
+        self.until(&format!("prints {text:?}"), || {
+            let lines = self.out.lock().unwrap();
+            lines.iter().any(|line| line.contains(text))
+        });
+    }
+
     /// The events that it has delivered so far.
     pub(crate) fn delivered(&self) -> Vec<Value> {
         json_lines(&self.out.lock().unwrap().join("\n"))

@@ -65,6 +65,21 @@ fn a_destination_that_is_down_is_told_with_the_remedy() {
 }
 
 #[test]
+fn a_sink_that_has_left_the_configuration_can_still_be_resumed() {
+    let place = with_webhook(1);
+    place.migrated();
+    place.ask(&["pause", "--sink", "hook"]).done();
+    place.configure("", "");
+    let told = place.ask(&["resume", "--sink", "hook"]).done();
+    assert!(told.contains("resumed sink hook"), "{told}");
+    // It is a slip again.
+    for command in ["pause", "resume"] {
+        let why = place.ask(&[command, "--sink", "hook"]).fails(2);
+        assert!(why.contains("there is no sink \"hook\""), "{why}");
+    }
+}
+
+#[test]
 fn a_sink_that_is_not_there_is_told_with_those_that_are() {
     let answer = Place::sqlite().ask(&["sink", "check", "lgo"]);
     assert_eq!(answer.code, 2, "{answer:?}");

@@ -1,7 +1,9 @@
 //! `run`: how it ends, and what signals do to it.
 
+use std::process::Command;
 use std::time::Duration;
 
+use posthaste_testkit::server::{Options, Postgres};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -39,6 +41,11 @@ fn both_signals_end_it_well(place: &Place) {
 fn held_up(place: &Place, relay: &str) -> Daemon {
     place.configure(&format!("[outbox.relay]\n{relay}\n"), "concurrency = 1");
     place.migrated();
+    in_its_midst(place, place.posthaste(&["run"]))
+}
+
+/// The same, by this command.
+fn in_its_midst(place: &Place, run: Command) -> Daemon {
     // More than a pipe holds.
     let payload = format!("\"{}\"", "x".repeat(200_000));
     std::fs::write(place.file("payload"), payload).unwrap();
@@ -46,7 +53,7 @@ fn held_up(place: &Place, relay: &str) -> Daemon {
     enqueue.args(["--count", "20"]);
     enqueue.stdin(std::fs::File::open(place.file("payload")).unwrap());
     Answer::of(enqueue).done();
-    let daemon = Daemon::start_unread(place.posthaste(&["run"]));
+    let daemon = Daemon::start_unread(run);
     daemon.until("all is claimed", || {
         place.count("processing") == 20 && daemon.has_begun()
     });
@@ -95,6 +102,35 @@ fn a_second_signal_ends_it_at_once(place: &Place) {
     daemon.until("all is delivered", || place.count("delivered") == 20);
 }
 
+// B17
+#[test]
+fn the_first_signal_ends_it_well_also_after_an_outbox_has_failed() {
+    let place = Place::sqlite();
+    place.configure("", "concurrency = 1");
+    place.migrated();
+    // Of a database that cannot be reached until the other outbox is in the midst of its work.
+    let mut server = Postgres::start(Options::new()).unwrap();
+    server.stop().unwrap();
+    let there = std::fs::read_to_string(place.file("posthaste.toml")).unwrap();
+    let missing = format!(
+        "[[outbox]]\ntable = \"nowhere.missing_outbox\"\n\
+         database.url = \"{}\"\n",
+        server.url()
+    );
+    std::fs::write(place.file("both.toml"), there + &missing).unwrap();
+    let run = place.posthaste(&["run", "--config", "both.toml"]);
+    let mut daemon = in_its_midst(&place, run);
+    server.start_again().unwrap();
+    daemon.says("stopping all outboxes, because of one: nowhere.missing_outbox is not set up");
+    daemon.signal(Signal::TERM);
+    daemon.says("once more to stop at once");
+    daemon.read();
+    let answer = daemon.ended();
+    assert_eq!(answer.code, 4, "{answer:?}");
+    assert_eq!(place.count("delivered"), 1);
+    assert_eq!(place.count("pending"), 19);
+}
+
 // B8, M16
 fn a_reader_that_has_stopped_reading_does_not_keep_it_from_ending(place: &Place) {
     let mut daemon = held_up(place, "dispatch_timeout = \"1s\"");
@@ -105,6 +141,51 @@ fn a_reader_that_has_stopped_reading_does_not_keep_it_from_ending(place: &Place)
     let answer = daemon.ended();
     assert_eq!(answer.code, 0, "{}", answer.err);
     assert_eq!(place.count("pending"), 20);
+}
+
+/// Stops while its database is frozen, and gives back what a daemon has still to deliver afterwards.
+fn frozen(prepare: impl FnOnce(&Place) -> Daemon) -> usize {
+    let server = Postgres::start(Options::new()).unwrap();
+    let place = Place::at(&server.url());
+    let daemon = prepare(&place);
+    server.freeze().unwrap();
+    daemon.signal(Signal::TERM);
+    let answer = daemon.ended();
+    assert_eq!(answer.code, 0, "{}", answer.err);
+    assert!(
+        answer
+            .err
+            .contains("the store does not answer: leaving without a word"),
+        "{}",
+        answer.err
+    );
+    server.thaw().unwrap();
+    let left = place.events().len() - place.count("delivered");
+    let daemon = place.run();
+    daemon.until("all is delivered", || {
+        place.count("delivered") == place.events().len()
+    });
+    assert_eq!(daemon.stop().code, 0);
+    left
+}
+
+// M16
+#[test]
+fn a_frozen_database_does_not_keep_it_from_ending() {
+    let left = frozen(|place| {
+        place.migrated().enqueue(10);
+        let daemon = place.run();
+        daemon.until("all is settled", || place.count("delivered") == 10);
+        daemon
+    });
+    assert_eq!(left, 0);
+}
+
+// M16, B8
+#[test]
+fn a_frozen_database_does_not_keep_it_from_ending_with_events_in_hand() {
+    let left = frozen(|place| held_up(place, "dispatch_timeout = \"1s\""));
+    assert_eq!(left, 20, "what could not be settled is delivered again");
 }
 
 fn hanging_up_changes_nothing_and_it_says_so(place: &Place) {

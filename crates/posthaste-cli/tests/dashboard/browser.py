@@ -3,7 +3,7 @@
 import base64, json, pathlib, re, shutil, subprocess, sys, tempfile, time, urllib.parse, urllib.request
 import websocket
 
-PATIENCE = 20
+PATIENCE = 60
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
          "--disable-background-networking", "--disable-component-update", "--disable-sync",
          "--disable-dev-shm-usage", "--remote-debugging-port=0", "--remote-allow-origins=*"]
@@ -15,12 +15,19 @@ class Browser:
         self.home = tempfile.mkdtemp(prefix="posthaste-browser-")
         self.process = subprocess.Popen(["chromium", *FLAGS, f"--user-data-dir={self.home}", "about:blank"],
                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            self.port = self.started()
+        except BaseException:
+            self.close()
+            raise
+
+    def started(self):
         told = pathlib.Path(self.home, "DevToolsActivePort")
         ends = time.time() + PATIENCE
         while not (told.exists() and "\n" in told.read_text()):
             assert time.time() < ends, "Chromium does not start"
             time.sleep(0.05)
-        self.port = told.read_text().split()[0]
+        return told.read_text().split()[0]
 
     def tab(self, isolated=True):
         listing = json.load(urllib.request.urlopen(f"http://127.0.0.1:{self.port}/json/version"))

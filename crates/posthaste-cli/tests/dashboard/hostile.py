@@ -35,11 +35,13 @@ with Browser(sys.argv[1]) as browser:
             tab.until("!!document.querySelector('pre.text')")
     # In a query, too: it is written into fields, and asked for, and nothing more.
     table = tab.run("location.hash.split('/')[1]")
-    hostile = urllib.parse.quote("\"><script>window.canary=1</script>")
-    for page in ["events", "dead", "audit", "overview"]:
+    hostile = urllib.parse.quote("\"><script>window.canary=1</script>", safe="")
+    for page, title in [("events", "Events"), ("dead", "Dead letters"), ("audit", "Audit"), ("overview", "Overview")]:
         tab.run(f"location.hash = '#/{table}/{page}?topic={hostile}'")
+        tab.until(f"document.querySelector('h1')?.textContent === {json.dumps(title)}", title)
+        # What it asks for comes a moment later.
         time.sleep(0.3)
     tab.run(f"location.hash = '#/{hostile}/events/{hostile}'")
-    tab.until("!!document.querySelector('h1')")
+    tab.until("document.querySelector('h1')?.textContent === 'Events'", "Events")
     tab.forgiven += ["400 (Bad Request)", "404 (Not Found)"]
     tab.harmless()

@@ -38,6 +38,8 @@ fn the_demo_prints_an_address_where_a_living_dashboard_is() {
     let scene = Scene::sqlite();
     let mut demo = scene
         .command(&["demo", "--for", "5m"])
+        // It is killed, and leaves its file behind.
+        .env("TMPDIR", scene.file(""))
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()

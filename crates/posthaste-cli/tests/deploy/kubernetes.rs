@@ -30,7 +30,7 @@ fn manifests(version: &str) -> Vec<Value> {
         .collect()
 }
 
-fn of_kind(kind: &str) -> Value {
+pub(crate) fn of_kind(kind: &str) -> Value {
     static ALL: LazyLock<Vec<Value>> = LazyLock::new(|| manifests(VERSIONS[0]));
     let mut found = ALL.iter().filter(|it| it["kind"] == kind).cloned();
     let only = found.next().unwrap_or_else(|| panic!("no {kind}"));
@@ -38,7 +38,7 @@ fn of_kind(kind: &str) -> Value {
     only
 }
 
-fn pod() -> Value {
+pub(crate) fn pod() -> Value {
     of_kind("Deployment")["spec"]["template"]["spec"].clone()
 }
 

@@ -1,6 +1,7 @@
 //! What is shipped to run the program with: checked by those who read it, and against what the program does.
 #![allow(missing_docs, clippy::unwrap_used, reason = "these are tests")]
 
+mod guide;
 mod image;
 mod kubernetes;
 mod systemd;

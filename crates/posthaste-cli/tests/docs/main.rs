@@ -11,6 +11,7 @@
 mod blocks;
 mod examples;
 mod guide;
+mod scripts;
 mod shell;
 mod snippets;
 

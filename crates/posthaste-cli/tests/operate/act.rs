@@ -21,12 +21,14 @@ every_place! {
     what_was_discarded_comes_back_only_if_it_is_named
     events_are_discarded_by_filter
     what_a_relay_holds_is_not_discarded
+    doctor_does_not_mind_what_was_discarded
     who_did_it_and_why_is_written_down
     hostile_texts_change_nothing_else
     thousands_are_redelivered_each_once
     no_more_than_the_limit_is_touched
     cleaning_says_what_it_would_remove
     cleaning_removes_only_what_is_past_its_retention
+    cleaning_removes_only_what_is_asked_for
     cleaning_keeps_what_the_configuration_keeps_unless_told_otherwise
 }
 
@@ -325,6 +327,16 @@ async fn no_more_than_the_limit_is_touched(place: impl Place) {
     assert_eq!(statuses[3..], [Dead; 7]);
 }
 
+async fn doctor_does_not_mind_what_was_discarded(place: impl Place) {
+    let store = place.relay().await;
+    bury(&store, 2).await;
+    let told = run(&place, &["doctor"]).ok();
+    assert!(told.contains("0 stuck, 2 dead"), "{told}");
+    run(&place, &["discard", "--reason", "rejected", "--yes"]).ok();
+    let told = run(&place, &["doctor"]).ok();
+    assert!(told.contains("0 stuck, 0 dead"), "{told}");
+}
+
 // B14
 async fn cleaning_says_what_it_would_remove(place: impl Place) {
     let shop = Shop::open(&place).await;
@@ -384,6 +396,87 @@ async fn cleaning_removes_only_what_is_past_its_retention(place: impl Place) {
     assert!(told.starts_with("archived 3 from"), "{told}");
     assert_eq!(place.archive().await.len(), 3);
     assert!(all(&store).await.is_empty());
+}
+
+// B14, K6
+async fn cleaning_removes_only_what_is_asked_for(place: impl Place) {
+    let store = place.relay().await;
+    let tenant = uuid::Uuid::new_v4();
+    let of = |topic: &str| crate::support::message(topic);
+    let gone = vec![of("shop.cart.left.v1").tenant(tenant); 1200];
+    place.enqueue(&gone).await.unwrap();
+    place
+        .enqueue(&vec![of("shop.cart.left.v1"); 3])
+        .await
+        .unwrap();
+    place
+        .enqueue(&[of(crate::support::PAID).tenant(tenant)])
+        .await
+        .unwrap();
+    while deliver(&store).await > 0 {}
+    bury(&store, 2).await;
+    place.pass(2 * HOUR).await;
+    place
+        .enqueue(&[of("shop.cart.left.v1").tenant(tenant)])
+        .await
+        .unwrap();
+    let tenant = tenant.to_string();
+    let clean = |flags: &[&str]| run(&place, &[&["clean", "--older-than", "1h"], flags].concat());
+    let which = ["--topic", "shop.cart.*", "--tenant", &tenant];
+
+    let dry = clean(&[&which[..], &["--dry-run", "--json"]].concat()).json();
+    let number = |json: &serde_json::Value, name: &str| json[name].as_u64().unwrap();
+    assert_eq!(
+        (number(&dry[0], "delivered"), number(&dry[0], "dead")),
+        (1200, 0)
+    );
+    assert_eq!(dry[0]["sample"].as_array().unwrap().len(), 5);
+    assert_eq!(dry[0]["sample"][0]["topic"], "shop.cart.left.v1");
+    let told = clean(&[&which[..], &["--dry-run"]].concat()).ok();
+    assert!(told.contains("… and 1195 more"), "{told}");
+    assert!(
+        told.contains("with topic \"shop.cart.*\", tenant"),
+        "{told}"
+    );
+    assert_eq!(
+        all(&store).await.len(),
+        1200 + 3 + 1 + 2 + 1,
+        "nothing is gone"
+    );
+
+    let done = clean(&[&which[..], &["--yes", "--json"]].concat()).json();
+    assert_eq!(number(&done[0], "removed"), 1200);
+    let left = all(&store).await;
+    assert_eq!(left.len(), 7);
+    assert_eq!(
+        left.iter()
+            .filter(|it| it.status == Status::Pending)
+            .count(),
+        1
+    );
+    let log = store.audit(None, 1).await.unwrap();
+    assert_eq!(log[0].act, "clean");
+    assert!(
+        log[0].why.contains("shop.cart.*") && log[0].why.contains(&tenant),
+        "{log:?}"
+    );
+
+    let refused = clean(&["--reason", "rejected", "--yes"]);
+    assert_eq!(refused.code, 2, "{refused:?}");
+    assert!(refused.err.contains("--dead-older-than"), "{refused:?}");
+    let dead = [
+        "--reason",
+        "rejected",
+        "--dead-older-than",
+        "1h",
+        "--archive",
+        "--yes",
+    ];
+    assert!(clean(&dead).ok().starts_with("archived 2 from"));
+    assert_eq!(
+        (all(&store).await.len(), place.archive().await.len()),
+        (5, 2)
+    );
 }
 
 // B14

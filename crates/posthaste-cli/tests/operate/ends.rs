@@ -6,7 +6,7 @@ use std::process::Stdio;
 use posthaste_testkit::bed::{Bed, OnPostgres};
 use posthaste_testkit::server::postgres_url;
 
-use crate::support::{Answer, PLACED, Shop, at, message, program, run, snapshot};
+use crate::support::{Answer, HOUR, PLACED, Shop, at, message, program, run, snapshot};
 
 fn plain(arguments: &[&str]) -> Answer {
     Answer::of(program(arguments).output().unwrap())
@@ -52,6 +52,31 @@ fn an_outbox_that_is_not_set_up_has_its_exit_code() {
     ]);
     assert_eq!(missing.code, 4);
     snapshot("not_set_up", &missing.whole());
+}
+
+// B22
+#[test]
+fn a_database_that_does_not_exist_is_told_with_what_to_do() {
+    let url = postgres_url();
+    let (server, _) = url.rsplit_once('/').unwrap();
+    let nowhere = format!("{server}/nowhere");
+    let told = plain(&["list", "--database", &nowhere, "--table", "orders"]);
+    assert_eq!(told.code, 1, "{told:?}");
+    let expected = "database \"nowhere\" does not exist (SQLSTATE 3D000). Create it first";
+    assert!(told.err.contains(expected), "{told:?}");
+}
+
+#[test]
+fn whoever_names_an_event_by_anything_else_is_told_what_an_id_looks_like() {
+    for arguments in [
+        &["show", "1"][..],
+        &["redeliver", "1"],
+        &["list", "--id", "1"],
+    ] {
+        let told = plain(arguments);
+        assert_eq!(told.code, 2, "{told:?}");
+        assert!(told.err.contains("an id looks like 01a1eca3-"), "{told:?}");
+    }
 }
 
 // B2, B22
@@ -115,6 +140,32 @@ async fn who_stops_reading_is_not_an_error() {
         .unwrap();
     let ended = Answer::of(child.wait_with_output().unwrap());
     assert_eq!((ended.code, ended.err.as_str()), (0, ""));
+}
+
+/// The program with an answer that nobody reads.
+fn unread(mut command: std::process::Command) -> Answer {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    Answer::of(command.stdout(writer).output().unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_stops_reading_stops_no_work_and_changes_no_verdict() {
+    let place = OnPostgres::new().await;
+    let enqueue = ["enqueue", PLACED, "--count", "2500", "--json"];
+    assert_eq!(unread(at(&place, &enqueue)).code, 0);
+    let status = run(&place, &["status", "--json"]).json();
+    assert_eq!(status[0]["pending"], 2500);
+    place.pass(HOUR).await;
+    assert_eq!(unread(at(&place, &["status", "--check"])).code, 5);
+    let nowhere = [
+        "doctor",
+        "--database",
+        &postgres_url(),
+        "--table",
+        "nowhere.orders",
+    ];
+    assert_eq!(unread(program(&nowhere)).code, 5);
 }
 
 // B22: whoever may look, but not read, is told so.

@@ -1,16 +1,20 @@
 //! Redelivery at a rate: a job that is waited for, paused, resumed and cancelled.
 
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
 use posthaste::Status::{Dead, Pending};
 use posthaste::store::{JobState, Store};
 use serde_json::Value;
 use uuid::Uuid;
 
 use crate::pty::Terminal;
-use crate::support::{Place, Shop, all, at, bury, every_place, run};
+use crate::support::{Answer, Place, Shop, all, at, bury, every_place, run};
 
 every_place! {
     a_redelivery_at_a_rate_is_a_job_that_is_waited_for
     interrupted_it_pauses_and_says_how_to_go_on
+    whoever_waits_for_a_job_is_told_that_somebody_cancelled_it
     the_answer_no_begins_no_job
     a_job_is_listed_paused_resumed_and_cancelled
     a_job_leaves_what_was_discarded_unless_it_is_named
@@ -53,10 +57,10 @@ async fn a_redelivery_at_a_rate_is_a_job_that_is_waited_for(place: impl Place) {
 async fn interrupted_it_pauses_and_says_how_to_go_on(place: impl Place) {
     let store = place.relay().await;
     bury(&store, 40).await;
-    let command = at(&place, &["redeliver", "--topic", "shop.*", "--rate", "20"]);
+    let command = at(&place, &["redeliver", "--topic", "shop.*", "--rate", "8"]);
     let mut terminal = Terminal::open(&command);
     terminal.until("Redeliver 40 events of");
-    terminal.until(", 20 a second? [y/N]");
+    terminal.until(", 8 a second? [y/N]");
     terminal.line("y");
     terminal.until("Ctrl-C pauses it");
     terminal.control('c');
@@ -78,6 +82,34 @@ async fn interrupted_it_pauses_and_says_how_to_go_on(place: impl Place) {
     let told = run(&place, &["job", "resume", &id]).ok();
     assert!(told.starts_with("redelivered 40 events of "), "{told}");
     assert_eq!(dead(&all(&store).await), 0);
+}
+
+async fn whoever_waits_for_a_job_is_told_that_somebody_cancelled_it(place: impl Place) {
+    let store = place.relay().await;
+    bury(&store, 40).await;
+    let arguments = ["redeliver", "--all", "--rate", "1", "--yes", "--json"];
+    let waiting = at(&place, &arguments)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let job = loop {
+        if let Some(job) = store.jobs(1).await.unwrap().pop() {
+            break job.id.to_string();
+        }
+        assert!(Instant::now() < deadline, "no job is begun");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    run(&place, &["job", "cancel", &job]).ok();
+    let told = Answer::of(waiting.wait_with_output().unwrap());
+    assert_eq!(told.code, 1, "{told:?}");
+    assert!(told.err.contains("cancelled after"), "{told:?}");
+    let json: Value = serde_json::from_str(&told.out).unwrap();
+    assert_eq!(
+        (&json["job"], &json["state"]),
+        (&job.into(), &"cancelled".into())
+    );
 }
 
 // K6, B18

@@ -13,6 +13,7 @@ every_place! {
     a_check_that_fails_has_an_exit_code_of_its_own
     what_was_discarded_is_nobodys_worry
     a_list_leaves_out_what_was_delivered
+    what_is_under_way_is_told_with_the_relay_that_has_it
     filters_narrow_a_list_down
     hostile_filters_are_only_texts
     a_long_list_is_cut_and_says_so
@@ -103,6 +104,23 @@ async fn a_list_leaves_out_what_was_delivered(place: impl Place) {
         "list_json",
         &run(&place, &["list", "--json", "--limit", "2"]).ok(),
     );
+}
+
+async fn what_is_under_way_is_told_with_the_relay_that_has_it(place: impl Place) {
+    let shop = Shop::open(&place).await;
+    // Its process: this one.
+    let relay = std::process::id().to_string();
+    let listed = run(&place, &["list", "--status", "processing"]).ok();
+    let lines: Vec<_> = listed.lines().collect();
+    assert_eq!(lines.len(), 2, "{listed}");
+    assert!(lines[1].contains(&shop.id(3)), "{listed}");
+    assert!(lines[1].contains(&relay), "{listed}");
+    let shown = run(&place, &["show", &shop.id(3)]).ok();
+    let line = shown.lines().find(|line| line.starts_with("relay "));
+    assert!(line.is_some_and(|line| line.contains(&relay)), "{shown}");
+    let json = run(&place, &["show", &shop.id(3), "--json"]).json();
+    let told = json[0]["lease_relay"].as_str();
+    assert!(told.is_some_and(|name| name.contains(&relay)), "{json:?}");
 }
 
 /// Which of the shop's events a list is about.

@@ -17,6 +17,7 @@ every_place! {
     the_answer_yes_does_it
     what_somebody_else_redelivered_meanwhile_is_not_sent_twice
     cleaning_asks_too
+    a_terminal_is_not_flooded_with_what_was_enqueued
     a_terminal_gets_colours_and_a_pipe_does_not
     a_terminal_gets_a_table_with_near_times
     long_work_shows_a_bar
@@ -115,6 +116,13 @@ async fn cleaning_asks_too(place: impl Place) {
         end(terminal);
         assert_eq!(shop.all().await.len(), left);
     }
+}
+
+async fn a_terminal_is_not_flooded_with_what_was_enqueued(place: impl Place) {
+    let enqueue = ["enqueue", "shop.order.placed.v1", "--count", "100"];
+    let (_, shown) = end(open(at(&place, &enqueue)));
+    assert!(shown.contains("… and 90 more"), "{shown}");
+    assert_eq!(run(&place, &enqueue).ok().lines().count(), 101);
 }
 
 async fn a_terminal_gets_colours_and_a_pipe_does_not(place: impl Place) {

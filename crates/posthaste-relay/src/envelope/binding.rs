@@ -38,7 +38,7 @@ impl Binding {
 
     fn name<'e>(self, name: &Name<'e>) -> Cow<'e, str> {
         match name {
-            Name::Field(field) => format!("posthaste-{field}").into(),
+            Name::Field(name) => Cow::Borrowed(name),
             Name::Attribute(attribute) => format!("{}{attribute}", self.prefix()).into(),
             Name::Plain(name) => Cow::Borrowed(name),
         }

@@ -136,7 +136,8 @@ fn joined(failures: Vec<Outcome>) -> Outcome {
     let whys: Vec<&str> = failures.iter().filter_map(Outcome::why).collect();
     let why = whys.join("; ");
     let wait = failures.iter().filter_map(|failure| match failure {
-        Outcome::RetryAfter(_, wait) => Some(*wait),
+        // One handler of many: the others need not wait for it.
+        Outcome::RetryAfter(_, wait) | Outcome::Busy(_, wait) => Some(*wait),
         _ => None,
     });
     match wait.max() {

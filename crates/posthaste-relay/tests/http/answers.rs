@@ -19,7 +19,7 @@ enum Kind {
 fn kind(outcome: &Outcome) -> Kind {
     match outcome {
         Outcome::Delivered => Kind::Delivered,
-        Outcome::Retry(_) | Outcome::RetryAfter(..) => Kind::Retry,
+        Outcome::Retry(_) | Outcome::RetryAfter(..) | Outcome::Busy(..) => Kind::Retry,
         Outcome::Reject(_) => Kind::Reject,
         Outcome::Unavailable(why) => panic!("{why}"),
     }
@@ -49,12 +49,18 @@ async fn every_status_has_its_outcome() {
 
 #[tokio::test]
 async fn an_endpoint_is_left_alone_for_as_long_as_it_wishes() {
-    for (code, wish, expected) in [
-        (429, "7".to_owned(), 7),
-        (503, "120".to_owned(), 120),
-        (500, "0".to_owned(), 0),
-        (503, date(SystemTime::now() + Duration::from_secs(90)), 90),
-        (503, date(SystemTime::now() - Duration::from_secs(90)), 0),
+    let ahead = date(SystemTime::now() + Duration::from_secs(90));
+    let past = date(SystemTime::now() - Duration::from_secs(90));
+    // Who says 429 or 503 speaks of the endpoint, anything else of this event.
+    for (code, wish, expected, is_busy) in [
+        (429, "7".to_owned(), 7, true),
+        (503, "120".to_owned(), 120, true),
+        (503, ahead, 90, true),
+        (503, past, 0, true),
+        (500, "0".to_owned(), 0, false),
+        (502, "7".to_owned(), 7, false),
+        (408, "7".to_owned(), 7, false),
+        (425, "7".to_owned(), 7, false),
     ] {
         let header = wish.clone();
         let endpoint = Endpoint::answering(move |_| {
@@ -65,8 +71,10 @@ async fn an_endpoint_is_left_alone_for_as_long_as_it_wishes() {
         })
         .await;
         let outcome = outcome(&endpoint.sink()).await;
-        let Outcome::RetryAfter(_, after) = outcome else {
-            panic!("{outcome:?}");
+        let after = match outcome {
+            Outcome::Busy(_, after) if is_busy => after,
+            Outcome::RetryAfter(_, after) if !is_busy => after,
+            _ => panic!("{code}: {outcome:?}"),
         };
         let expected = Duration::from_secs(expected);
         let slack = Duration::from_secs(2);

@@ -5,11 +5,13 @@
 mod endpoint;
 
 mod answers;
+mod busy;
 mod contract;
 mod faults;
 mod flow;
 mod guard;
 mod message;
+mod order;
 mod outage;
 mod settings;
 mod tls;

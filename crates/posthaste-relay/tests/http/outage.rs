@@ -19,7 +19,7 @@ use crate::flow::{MS, builder, messages, start, until_settled, with_status};
 
 const TIMEOUT: Duration = Duration::from_millis(500);
 
-fn impatient(port: u16) -> Http {
+pub(crate) fn impatient(port: u16) -> Http {
     Http::builder(format!("http://127.0.0.1:{port}/hook"))
         .allow("127.0.0.0/8")
         .envelope(Envelope::raw())
@@ -29,7 +29,7 @@ fn impatient(port: u16) -> Http {
         .unwrap()
 }
 
-fn arrived(server: &Webhook) -> Vec<Arrived> {
+pub(crate) fn arrived(server: &Webhook) -> Vec<Arrived> {
     let call = |line: &str| {
         let mut call: serde_json::Value = serde_json::from_str(line).unwrap();
         let headers: BTreeMap<String, String> =

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::sync::{LazyLock, Mutex, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use posthaste_relay::sink::kafka::{KafkaBuilder, Mechanism};
 use posthaste_relay::sink::{Kafka, Outcome, Sink};
@@ -243,6 +243,41 @@ async fn a_user_without_permissions_is_told_so_and_no_event_is_blamed() {
         assert_down(&deliver(&sink).await, "uthoriz");
     }
     assert!(sink.check().await.unwrap_err().contains("uthoriz"));
+}
+
+// K3: found out before the first event, and nothing is left behind.
+#[tokio::test]
+async fn a_look_finds_out_whether_the_topic_may_be_written_to() {
+    let (guarded, topic) = guarded().await;
+    let brokers = guarded.server.brokers();
+    // Without the right to write somewhere, it would not be let in.
+    let elsewhere = fresh_topic(&brokers).await;
+    guarded.grant("writer", &elsewhere).await;
+    let seen = "DESCRIBE,DESCRIBE_CONFIGS";
+    python(&["grant", &brokers, "writer", &topic, seen]).await;
+    let sink = guarded
+        .sink("PASSWORD", &topic)
+        .trust(guarded.servers.pem());
+    let sink = sink.sasl(Mechanism::ScramSha256, "writer", PASSWORD);
+    let sink = sink.build().unwrap();
+    // Rights take a moment to be known.
+    let until = async |found: fn(&Result<String, String>) -> bool| {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        loop {
+            let looked = sink.check().await;
+            if found(&looked) {
+                return;
+            }
+            assert!(Instant::now() < deadline, "{looked:?}");
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    };
+    let refused = |looked: &Result<String, String>| matches!(looked, Err(why) if why.contains("may not be written to: grant WRITE"));
+    until(refused).await;
+    guarded.grant("writer", &topic).await;
+    let granted = |looked: &Result<String, String>| matches!(looked, Ok(found) if found.contains("this user may write to it"));
+    until(granted).await;
+    assert!(read(&brokers, &topic).await.is_empty(), "it left something");
 }
 
 // K3

@@ -34,11 +34,11 @@ fn start() -> Arc<Mutex<server::Kafka>> {
 /// A server behind a network that fails, and that is paused; by one test after the other.
 pub(crate) struct Faulty {
     pub(crate) server: server::Kafka,
-    pub(crate) proxy: Proxy,
+    pub(crate) proxy: Arc<Proxy>,
 }
 
 static FAULTY: LazyLock<Arc<Mutex<Faulty>>> = LazyLock::new(|| {
-    let proxy = Proxy::leading_nowhere().unwrap();
+    let proxy = Arc::new(Proxy::leading_nowhere().unwrap());
     let listener = Listener {
         name: "PROXIED",
         protocol: "PLAINTEXT",
@@ -65,9 +65,13 @@ pub(crate) async fn mortal(number: usize) -> OwnedMutexGuard<server::Kafka> {
 /// The server behind a network, at work, for this test alone.
 pub(crate) async fn faulty() -> OwnedMutexGuard<Faulty> {
     let faulty = blocking(|| FAULTY.clone()).await;
-    let faulty = faulty.lock_owned().await;
+    let mut faulty = faulty.lock_owned().await;
     faulty.proxy.heal();
-    faulty.server.resume().unwrap();
+    // A test that failed may have left it killed, or halted.
+    match faulty.server.pid() {
+        Some(_) => faulty.server.resume().unwrap(),
+        None => tokio::task::block_in_place(|| faulty.server.start_again()).unwrap(),
+    }
     faulty
 }
 

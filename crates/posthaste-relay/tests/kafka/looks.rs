@@ -20,7 +20,7 @@ async fn a_look_tells_of_the_topic_and_what_an_acknowledgement_means() {
     for part in [
         "connected and accepted; 1 broker",
         "has 3 partitions with 1 replica",
-        "records of up to 50000 bytes",
+        "records of up to 50000 bytes; this user may write to it",
         "all in-sync replicas have it, at least 1: one broker that is lost for good can take it along",
     ] {
         assert!(found.contains(part), "{found}");

@@ -11,5 +11,6 @@ mod failures;
 mod flow;
 mod looks;
 mod message;
+mod order;
 mod outage;
 mod settings;

@@ -1,6 +1,7 @@
 //! `Sink::check`: a look that publishes nothing.
 
 use async_nats::jetstream::stream::{Config, StorageType};
+use futures_util::StreamExt;
 use posthaste_relay::sink::{Nats, Sink};
 
 use crate::stream::*;
@@ -46,6 +47,46 @@ async fn it_says_what_an_acknowledgement_means() {
         }
         assert_eq!(stream.arrived().await.len(), 0);
     }
+}
+
+// Found out before the first event, and nothing is left behind.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_finds_out_whether_the_user_may_publish() {
+    let rights = r#"{ users: [
+        { user: admin, password: canary }
+        { user: relay, password: canary, permissions: {
+            publish: [ "shop.orders", "$JS.API.>" ], subscribe: [ "_INBOX.>" ] } }
+    ] }"#;
+    let server = private(&[("authorization", rights)]);
+    let admin = async_nats::ConnectOptions::with_user_and_password("admin".into(), "canary".into());
+    let listener = admin.connect(server.url()).await.unwrap();
+    let jetstream = async_nats::jetstream::new(listener.clone());
+    jetstream.create_stream(usual()).await.unwrap();
+    let mut heard = listener.subscribe("shop.>").await.unwrap();
+    listener.flush().await.unwrap();
+    let look = async |subject: &str| {
+        let sink = Nats::builder(server.url()).user("relay", "canary");
+        sink.subject(subject).build().unwrap().check().await
+    };
+    let found = look("shop.orders").await.unwrap();
+    assert!(found.contains("this user may publish there"), "{found}");
+    let found = look("shop.invoices").await.unwrap_err();
+    assert_eq!(
+        found,
+        "this user may not publish to subject \"shop.invoices\""
+    );
+    let found = look("shop.{topic}").await.unwrap();
+    assert!(found.contains("shows with the first events"), "{found}");
+    let mut stream = jetstream.get_stream(NAME).await.unwrap();
+    assert_eq!(stream.info().await.unwrap().state.messages, 0);
+    // Who listens without a stream sees it, and can tell.
+    let message = heard.next().await.unwrap();
+    assert_eq!(
+        (&*message.subject, message.payload.len()),
+        ("shop.orders", 0)
+    );
+    let headers = message.headers.unwrap();
+    assert_eq!(headers.get("posthaste-check").unwrap().as_str(), "true");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -14,4 +14,5 @@ mod contract;
 mod faults;
 mod login;
 mod message;
+mod order;
 mod settings;

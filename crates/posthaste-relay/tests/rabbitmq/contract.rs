@@ -10,7 +10,7 @@ use tokio::sync::MutexGuard;
 
 use crate::place::{Found, Place, mortal};
 
-struct Exchange {
+pub(crate) struct Exchange {
     place: Place,
     /// One that can be stopped, for tests that do.
     server: Option<MutexGuard<'static, Server>>,
@@ -18,8 +18,13 @@ struct Exchange {
 
 impl Exchange {
     async fn shared() -> Self {
+        Self::of(Place::new().await)
+    }
+
+    /// One that nobody stops, or not here.
+    pub(crate) fn of(place: Place) -> Self {
         Self {
-            place: Place::new().await,
+            place,
             server: None,
         }
     }

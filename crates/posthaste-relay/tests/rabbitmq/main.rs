@@ -10,5 +10,6 @@ mod failures;
 mod faults;
 mod flow;
 mod message;
+mod order;
 mod returns;
 mod tls;

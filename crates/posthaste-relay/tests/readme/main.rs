@@ -16,7 +16,7 @@ const END: &str = "\n// So much for the README.\n";
 
 #[test]
 fn every_block_of_the_readme_is_run() {
-    let fence = "```rust,no_run\n";
+    let fence = "```rust\n";
     let blocks: Vec<&str> = README
         .split(fence)
         .skip(1)

@@ -11,5 +11,6 @@ mod check;
 mod contract;
 mod faults;
 mod message;
+mod order;
 mod settings;
 mod tls;

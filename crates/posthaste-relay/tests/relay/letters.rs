@@ -68,6 +68,16 @@ async fn a_dead_event_arrives_where_dead_letters_go_with_what_went_wrong() {
         let why = told(letter, header::DEAD_ERROR).unwrap();
         assert!(why.contains(error), "{topic}: {why}");
     }
+    // All that happened before, for whoever has no look into the outbox.
+    let failing = told(&arrived["shop.order.failing.v1"], header::DEAD_HISTORY).unwrap();
+    let history: Vec<serde_json::Value> = serde_json::from_str(failing).unwrap();
+    assert_eq!(history.len(), 2, "{history:?}");
+    for (entry, number) in history.iter().zip(1..) {
+        assert_eq!(entry["attempt"], number);
+        assert_eq!(entry["ending"], "failed");
+        assert_eq!(entry["destination"], "shop");
+        assert_eq!(entry["error"], "out of paper");
+    }
     let refused = &arrived["shop.order.refused.v1"];
     let of = receipts[1].id.to_string();
     assert_eq!(told(refused, header::DEAD_LETTER_OF), Some(of.as_str()));

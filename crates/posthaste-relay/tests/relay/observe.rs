@@ -177,7 +177,7 @@ impl Told {
     }
 }
 
-// B16 N6 F7 B7
+// farm-8.1, farm-8.2, farm-8.3, farm-8.4, B16 N6 F7 B7
 #[tokio::test]
 async fn every_metric_has_its_name_and_its_value() {
     let told = told(Uuid::new_v4(), false).await;

@@ -29,6 +29,38 @@ fn switched(up: &Arc<AtomicBool>, takes: std::time::Duration) -> Arc<Witness> {
     })
 }
 
+// F9 M13: what was tried in vain must not end up behind those that wait for it.
+#[tokio::test]
+async fn a_destination_that_was_down_for_long_gets_every_key_in_order_once_it_is_back() {
+    let mut fresh = Fresh::new().await;
+    let up = Arc::new(AtomicBool::new(false));
+    let down = switched(&up, MS(0));
+    let builder = brisk(&fresh).await.max_attempts(1).random(|| 0.0);
+    let relay = builder
+        .ordering(posthaste::store::Ordering::Key(
+            posthaste::store::OnFailure::Block,
+        ))
+        .destination("mail", down.clone());
+    let relay = Running::start(relay.build().unwrap());
+    let keyed = |n| message(DOWN).ordering_key(format!("key-{}", n % 2));
+    let batch: Vec<_> = (0..200).map(keyed).collect();
+    let receipts = fresh.enqueue(&batch).await;
+    eventually("several were tried in vain", async || {
+        down.seen().len() >= 4
+    })
+    .await;
+    up.store(true, Ordering::SeqCst);
+    down.until_delivered(receipts.len()).await;
+    relay.stop().await;
+    for key in ["key-0", "key-1"] {
+        let of_key = down.delivered().into_iter();
+        let of_key = of_key.filter(|event| event.ordering_key.as_deref() == Some(key));
+        let sequences: Vec<i64> = of_key.map(|event| event.sequence).collect();
+        assert_eq!(sequences.len(), 100);
+        assert!(sequences.is_sorted(), "{sequences:?}");
+    }
+}
+
 // F9
 #[tokio::test]
 async fn while_a_destination_is_down_its_events_wait_unharmed_and_others_are_delivered() {

@@ -7,6 +7,7 @@ use posthaste::Status;
 use posthaste_relay::sink::Outcome;
 use posthaste_relay::{Mode, Relay};
 use posthaste_testkit::outbox::{Fresh, connect};
+use tokio::sync::Semaphore;
 
 use crate::support::*;
 
@@ -170,4 +171,65 @@ async fn when_the_leader_loses_its_connection_there_is_exactly_one_leader_again_
         None,
         "whoever stops lets go of the lock"
     );
+}
+
+// B7
+#[tokio::test]
+async fn one_that_lost_the_lead_while_its_hands_were_full_claims_nothing() {
+    let mut fresh = Fresh::new().await;
+    let gates = [Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0))];
+    let (mut relays, mut witnesses, mut views) = (Vec::new(), Vec::new(), Vec::new());
+    for (place, gate) in gates.iter().enumerate() {
+        let gate = gate.clone();
+        let witness = Witness::new(move |_| {
+            let gate = gate.clone();
+            async move {
+                gate.acquire().await.unwrap().forget();
+                Outcome::Delivered
+            }
+        });
+        let url = format!("{}?application_name={}", fresh.url, name(&fresh, place));
+        let store = posthaste::store::postgres::Postgres::connect(&url, fresh.table.clone());
+        let builder = Relay::builder(store.await.unwrap())
+            .mode(Mode::SingleActive)
+            .poll_interval(MS(50))
+            .batch_size(10)
+            .in_flight(10)
+            .destination("w", witness.clone());
+        let relay = builder.build().unwrap();
+        views.push(relay.view());
+        relays.push(Running::start(relay));
+        witnesses.push(witness);
+        if place == 0 {
+            fresh.enqueue(&messages(100)).await;
+            let full = async || witnesses[0].seen().len() == 10;
+            eventually("its hands are full", full).await;
+        }
+    }
+    let cut =
+        "select count(pg_terminate_backend(pid)) from pg_stat_activity where application_name = $1";
+    fresh
+        .client
+        .query_one(cut, &[&name(&fresh, 0)])
+        .await
+        .unwrap();
+    eventually("the other leads, with full hands", async || {
+        witnesses[1].seen().len() == 10
+    })
+    .await;
+    gates[0].add_permits(1000);
+    eventually("the first has put down what it had", async || {
+        views[0]
+            .look()
+            .is_some_and(|it| it.in_flight == 0 && !it.leads)
+    })
+    .await;
+    // Long enough to claim, for one who does not ask first.
+    tokio::time::sleep(MS(1000)).await;
+    assert_eq!(witnesses[0].seen().len(), 10, "it claimed without the lead");
+    gates[1].add_permits(1000);
+    until_settled(&fresh.store().await).await;
+    for relay in relays {
+        relay.stop().await;
+    }
 }

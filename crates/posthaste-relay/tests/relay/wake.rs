@@ -34,15 +34,21 @@ async fn latency(
     committed.elapsed()
 }
 
-/// The best of three: what the machine does beside is not what this is about.
+/// Far less than the pauses of an idle relay.
+const PROMPT: Duration = Duration::from_millis(30);
+
+/// The best of many: what the machine does beside is not what this is about.
 async fn best(
     fresh: &mut Fresh,
     waker: Option<posthaste_relay::Waker>,
     witness: &Witness,
 ) -> Duration {
     let mut best = Duration::MAX;
-    for _ in 0..3 {
+    for _ in 0..20 {
         best = best.min(latency(fresh, waker.clone(), witness).await);
+        if best < PROMPT {
+            break;
+        }
     }
     best
 }
@@ -60,7 +66,7 @@ async fn with_notifications_on_an_idle_relay_delivers_promptly() {
     let relay = Running::start(builder.build().unwrap());
     let best = best(&mut fresh, None, &witness).await;
     relay.stop().await;
-    assert!(best < MS(30), "took {best:?}");
+    assert!(best < PROMPT, "took {best:?}");
 }
 
 #[tokio::test]
@@ -76,7 +82,7 @@ async fn a_waker_of_the_same_process_makes_it_look_at_once() {
     let relay = Running::start(relay);
     let best = best(&mut fresh, Some(waker), &witness).await;
     relay.stop().await;
-    assert!(best < MS(30), "took {best:?}");
+    assert!(best < PROMPT, "took {best:?}");
 }
 
 // M16

@@ -20,7 +20,7 @@ use posthaste::{
     EnqueueError, Event, Lease, Message, Receipt, Record, Store, StoreError, Table, TopicRule,
 };
 use posthaste_relay::sink::{Outcome, Sink};
-use posthaste_relay::{Relay, Retry};
+use posthaste_relay::{Mode, Relay, Retry};
 use rustix::process::{Signal, getpid, kill_process};
 use uuid::Uuid;
 
@@ -36,6 +36,9 @@ struct Options {
     /// So many deliveries of a hundred fail.
     fails: u64,
     ordered: bool,
+    single_active: bool,
+    /// When it leads for the first time, its sessions are cut before it knows.
+    cut_as_leader: bool,
     die_at: Point,
     /// When it gets there for this time.
     die_after: u64,
@@ -71,6 +74,8 @@ impl Options {
             max_attempts: u32::try_from(number("--max-attempts", 25)).expect("a small number"),
             fails: number("--fails", 0),
             ordered: number("--ordered", 0) == 1,
+            single_active: number("--single-active", 0) == 1,
+            cut_as_leader: number("--cut-as-leader", 0) == 1,
             die_at: match given("--die-at").as_deref() {
                 None => Point::Never,
                 Some("after-claim") => Point::AfterClaim,
@@ -145,6 +150,28 @@ struct Doomed {
     store: Arc<dyn Store>,
     ledger: Arc<Ledger>,
     doom: Arc<Doom>,
+    cut: std::sync::Mutex<Option<Cut>>,
+}
+
+/// Cuts all sessions of this name, and waits until another relay has claimed something.
+struct Cut {
+    url: String,
+    name: String,
+    table: String,
+}
+
+impl Cut {
+    async fn sessions(&self) {
+        let client = posthaste_testkit::outbox::connect(&self.url).await;
+        let sql =
+            "select pg_terminate_backend(pid) from pg_stat_activity where application_name = $1";
+        let cut = client.query(sql, &[&self.name]).await;
+        assert!(!cut.expect("sessions can be cut").is_empty());
+        let leased = format!("select from {} where lease_owner is not null", self.table);
+        while client.query(&leased, &[]).await.expect("rows").is_empty() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
 }
 
 #[async_trait]
@@ -155,6 +182,10 @@ impl Store for Doomed {
 
     fn owner(&self) -> Uuid {
         self.store.owner()
+    }
+
+    fn holds(&self, lease: &Lease) -> bool {
+        self.store.holds(lease)
     }
 
     async fn claim(&self, claim: &Claim) -> Result<Claimed, StoreError> {
@@ -183,6 +214,10 @@ impl Store for Doomed {
         Ok(settled)
     }
 
+    fn abandon(&self, leases: &[Lease]) {
+        self.store.abandon(leases);
+    }
+
     async fn extend(&self, leases: &[Lease], lease: Duration) -> Result<Vec<Lease>, StoreError> {
         self.store.extend(leases, lease).await
     }
@@ -192,7 +227,12 @@ impl Store for Doomed {
     }
 
     async fn lead(&self) -> Result<bool, StoreError> {
-        self.store.lead().await
+        let leads = self.store.lead().await?;
+        let cut = self.cut.lock().expect("not poisoned").take_if(|_| leads);
+        if let Some(cut) = cut {
+            cut.sessions().await;
+        }
+        Ok(leads)
     }
 
     async fn leave(&self) -> Result<(), StoreError> {
@@ -205,6 +245,10 @@ impl Store for Doomed {
 
     async fn clean(&self, clean: &Clean) -> Result<u64, StoreError> {
         self.store.clean(clean).await
+    }
+
+    async fn remove(&self, ids: &[Uuid], archive: bool) -> Result<u64, StoreError> {
+        self.store.remove(ids, archive).await
     }
 
     async fn stats(&self) -> Result<Stats, StoreError> {
@@ -359,16 +403,33 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         takes: options.takes,
         fails: options.fails,
     };
+    // Told apart by its name from those that are not to be cut.
+    let name = format!("cut-{}", std::process::id());
+    let (url, cut) = match (options.cut_as_leader, options.url.split_once('?')) {
+        (true, Some((url, _))) => {
+            let url = url.to_owned();
+            let table = options.table.clone();
+            let named = format!("{url}?application_name={name}");
+            (named, Some(Cut { url, name, table }))
+        }
+        _ => (options.url.clone(), None),
+    };
     let store = Doomed {
-        store: posthaste::store::connect(&options.url, Table::parse(&options.table)?).await?,
+        store: posthaste::store::connect(&url, Table::parse(&options.table)?).await?,
         ledger: ledger.clone(),
         doom,
+        cut: std::sync::Mutex::new(cut),
     };
     let ordering = match options.ordered {
         true => Ordering::Key(OnFailure::Block),
         false => Ordering::None,
     };
+    let mode = match options.single_active {
+        true => Mode::SingleActive,
+        false => Mode::Parallel,
+    };
     let relay = Relay::builder(store)
+        .mode(mode)
         .lease(options.lease)
         .dispatch_timeout(options.lease / 2)
         .poll_interval((options.lease / 4).min(Duration::from_secs(1)))

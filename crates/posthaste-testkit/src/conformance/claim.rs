@@ -312,3 +312,36 @@ pub async fn claims_that_go_onward_reach_every_event(bed: impl Bed) {
     })
     .await;
 }
+
+// F9: a destination that is full for a moment loses neither its events nor its place in the line.
+pub async fn what_a_claim_leaves_out_stays_where_it_was_for_the_next(bed: impl Bed) {
+    let store = bed.relay().await;
+    let receipts = enqueue(&bed, &messages(20)).await;
+    bed.pass(HOUR).await;
+    let few = |reach, except_topics: &[&str]| Claim {
+        reach,
+        except_topics: except_topics
+            .iter()
+            .map(|&topic| topic.to_owned())
+            .collect(),
+        ..Claim::new(5)
+    };
+    let claim = async |reach, except: &[&str]| {
+        let claimed = store.claim(&few(reach, except)).await;
+        ids(&claimed.expect("a claim").events)
+    };
+    let received = ids(&receipts);
+    assert_eq!(claim(Reach::Oldest, &[]).await, received[..5]);
+    // Nothing, again and again, then something, and nothing again.
+    for _ in 0..3 {
+        assert!(claim(Reach::Onward, &[TOPIC]).await.is_empty());
+    }
+    let other = Message::bytes("shop.order.paid.v1", "text/plain", "x");
+    let paid = ids(&enqueue(&bed, &[other]).await);
+    assert_eq!(claim(Reach::Onward, &[TOPIC]).await, paid);
+    assert!(claim(Reach::Onward, &[TOPIC, "more"]).await.is_empty());
+    for next in received[5..].chunks(5) {
+        assert_eq!(claim(Reach::Onward, &[]).await, next);
+        assert!(claim(Reach::Onward, &[TOPIC]).await.is_empty());
+    }
+}

@@ -124,6 +124,24 @@ pub async fn an_archive_keeps_what_is_cleaned(bed: impl Bed) {
     assert_eq!(ids(&all(&store).await), ids(&events[3..]));
 }
 
+// B14, K7
+pub async fn events_are_removed_by_name_only_once_they_have_ended(bed: impl Bed) {
+    let store = bed.relay().await;
+    one_of_each(&bed, &store).await;
+    let named = ids(&all(&store).await);
+    let unknown = [uuid::Uuid::new_v4()];
+    assert_eq!(store.remove(&unknown, false).await.unwrap(), 0);
+    let (delivered, rest) = named.split_at(1);
+    assert_eq!(store.remove(delivered, true).await.unwrap(), 1);
+    assert_eq!(bed.archive().await, delivered);
+    let dead = &rest[..1];
+    assert!(!store.history(dead[0]).await.unwrap().is_empty());
+    assert_eq!(store.remove(&named, false).await.unwrap(), 1);
+    assert_eq!(ids(&all(&store).await), &rest[1..], "the live stay");
+    assert_eq!(bed.archive().await, delivered, "the dead one is gone");
+    assert!(store.history(dead[0]).await.unwrap().is_empty());
+}
+
 // M5: for as long as the first is kept.
 pub async fn a_cleaned_dedupe_key_is_free_again(bed: impl Bed) {
     let store = bed.relay().await;

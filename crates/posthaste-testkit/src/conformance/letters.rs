@@ -1,13 +1,14 @@
 //! Dead letters: what dies leaves a copy of itself, in the very transaction in which it dies.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use posthaste::store::{Claim, Filter, OnFailure, Settlement, Verdict};
-use posthaste::{DeadReason, Message, Record, Status, Store, TraceContext, header, time};
+use posthaste::store::{Attempt, Claim, Filter, OnFailure, Settlement, Tried, Verdict};
+use posthaste::{DeadReason, Event, Message, Record, Status, Store, TraceContext, header, time};
 use uuid::Uuid;
 
 use super::{
-    HOUR, by_key, claim_all, deliver, enqueue, ids, keyed, message, record, retry, settle,
+    HOUR, ann, by_key, claim_all, deliver, enqueue, ids, keyed, message, record, retry, settle,
 };
 use crate::bed::Bed;
 
@@ -46,6 +47,42 @@ async fn headers(store: &impl Store, id: Uuid) -> BTreeMap<String, String> {
     store.content(id).await.unwrap().unwrap().headers
 }
 
+/// What a letter is to tell of the attempts of an event, as far as it all fits.
+async fn told_of_attempts(store: &impl Store, id: Uuid) -> Vec<serde_json::Value> {
+    let history = store.history(id).await.unwrap();
+    let entry = |attempt: &Attempt| {
+        let mut entry = serde_json::json!({
+            "attempt": attempt.number,
+            "at": time::rfc3339(attempt.claimed_at.unwrap()),
+            "ending": attempt.ending.as_str(),
+        });
+        for (name, text) in [
+            ("destination", &attempt.destination),
+            ("relay", &attempt.relay_name),
+            ("error", &attempt.error),
+        ] {
+            let text = text.as_deref().map(|text| cut(text, 128));
+            if let Some(text) = text.filter(|text| !text.is_empty()) {
+                entry[name] = text.into();
+            }
+        }
+        entry
+    };
+    history.iter().map(entry).collect()
+}
+
+/// As a header can carry it.
+fn cut(text: &str, limit: usize) -> String {
+    let printable = |c: char| if matches!(c, ' '..='~') { c } else { '?' };
+    let text: String = text.chars().map(printable).take(limit).collect();
+    text.trim().to_owned()
+}
+
+fn entries(headers: &BTreeMap<String, String>) -> Vec<serde_json::Value> {
+    let history = headers.get(header::DEAD_HISTORY);
+    history.map_or_else(Vec::new, |text| serde_json::from_str(text).unwrap())
+}
+
 /// Compares all that a letter's headers tell of the death of an event that had none of its own.
 async fn tells(store: &impl Store, letter: Uuid, of: &Record, error: Option<&str>) {
     assert_eq!(of.status, Status::Dead);
@@ -58,7 +95,9 @@ async fn tells(store: &impl Store, letter: Uuid, of: &Record, error: Option<&str
         (header::DEAD_CREATED_AT, time::rfc3339(of.created_at)),
     ]);
     expected.extend(error.map(|error| (header::DEAD_ERROR, error.to_owned())));
-    let told = headers(store, letter).await;
+    let mut told = headers(store, letter).await;
+    assert_eq!(entries(&told), told_of_attempts(store, of.id).await);
+    told.remove(header::DEAD_HISTORY);
     let told: BTreeMap<&str, String> = told.iter().map(|(n, v)| (n.as_str(), v.clone())).collect();
     assert_eq!(told, expected);
 }
@@ -269,6 +308,125 @@ pub async fn odd_topics_and_errors_are_told_in_plain_ascii(bed: impl Bed) {
             |(_, value): &(&String, &String)| value.bytes().all(|b| (b' '..=b'~').contains(&b));
         assert!(headers.iter().all(|header| kept(&header)), "{headers:?}");
     }
+}
+
+/// Lets the one event that waits fail once more, as a relay tells of it.
+async fn fail(bed: &impl Bed, store: &impl Store, verdict: Verdict, destination: &str) -> Event {
+    bed.pass(2 * HOUR).await;
+    let event = claim_all(store, &claim(1)).await.remove(0);
+    let settlement = Settlement {
+        lease: event.lease,
+        verdict,
+        tried: Some(Tried {
+            destination: destination.to_owned(),
+            took: Duration::from_millis(1500),
+            timed_out: false,
+        }),
+    };
+    assert_eq!(store.settle(&[settlement]).await.unwrap().applied, 1);
+    event
+}
+
+fn failed(error: &str) -> Verdict {
+    Verdict::Retry {
+        delay: Duration::ZERO,
+        error: error.to_owned(),
+    }
+}
+
+// F10: whoever reads it sees all that happened, without a look into the outbox.
+pub async fn a_letter_tells_of_every_attempt(bed: impl Bed) {
+    let (victim, store) = (bed.relay().await, bed.relay().await);
+    enqueue(&bed, &[message()]).await;
+    fail(
+        &bed,
+        &victim,
+        failed("503: try \"later\" \\o/"),
+        "warehouse",
+    )
+    .await;
+    // One that crashes, and one that is given back, which was no attempt.
+    bed.pass(2 * HOUR).await;
+    assert_eq!(claim_all(&victim, &claim(1)).await.len(), 1);
+    bed.pass(2 * HOUR).await;
+    let back = claim_all(&store, &claim(1)).await.remove(0);
+    settle(&store, &back, Verdict::Release).await;
+    let event = fail(
+        &bed,
+        &store,
+        dead(DeadReason::Exhausted, "no\r\nanswer"),
+        "Zürich",
+    )
+    .await;
+    let of = record(&store, event.id).await;
+    let letter = letter(&store).await;
+    let told = entries(&headers(&store, letter.id).await);
+    let expected = [
+        (
+            1,
+            "failed",
+            Some("warehouse"),
+            Some("503: try \"later\" \\o/"),
+        ),
+        (2, "crashed", None, None),
+        (3, "failed", Some("Z?rich"), Some("no??answer")),
+    ];
+    assert_eq!(told.len(), expected.len(), "{told:?}");
+    for (entry, (number, ending, destination, error)) in told.iter().zip(expected) {
+        assert_eq!(entry["attempt"], number);
+        assert_eq!(entry["ending"], ending);
+        assert_eq!(entry["destination"].as_str(), destination);
+        assert_eq!(entry["error"].as_str(), error);
+    }
+    let at = |entry: &serde_json::Value| entry["at"].as_str().unwrap().to_owned();
+    assert!(told.is_sorted_by_key(at), "{told:?}");
+    assert!(
+        told[2]["relay"]
+            .as_str()
+            .is_some_and(|name| !name.is_empty())
+    );
+    tells(&store, letter.id, &of, Some("no??answer")).await;
+}
+
+// F10: headers that grow with every attempt would not be carried everywhere.
+pub async fn a_letter_tells_of_the_newest_attempts_in_few_bytes(bed: impl Bed) {
+    let store = bed.relay().await;
+    // Short ones: ten of them fit. Long ones: as many as fit into the limit.
+    let (long, far) = ("\"no\" ".repeat(300), "w".repeat(300));
+    for (error, place, at_least, at_most) in [("no", "w", 10, 10), (long.trim(), &far, 2, 9)] {
+        let receipts = enqueue(&bed, &[message()]).await;
+        for _ in 0..12 {
+            fail(&bed, &store, failed(error), place).await;
+        }
+        fail(&bed, &store, dead(DeadReason::Exhausted, error), "w").await;
+        let letter = letters(&store).await.pop().unwrap();
+        let headers = headers(&store, letter.id).await;
+        assert!(headers[header::DEAD_HISTORY].len() <= 2048);
+        let told = entries(&headers);
+        assert!((at_least..=at_most).contains(&told.len()), "{told:?}");
+        let mut all = told_of_attempts(&store, receipts[0].id).await;
+        for entry in &mut all {
+            entry["destination"] = cut(entry["destination"].as_str().unwrap(), 64).into();
+        }
+        assert_eq!(told, all[all.len() - told.len()..]);
+        // It is one that every sink takes.
+        assert_eq!(header::check_stored(&headers), Ok(()));
+        deliver(&store, &claim_all(&store, &claim(10)).await).await;
+    }
+}
+
+// F10, M15: what happened before an operator brought it back belongs to it.
+pub async fn a_letter_tells_of_attempts_before_a_redelivery(bed: impl Bed) {
+    let store = bed.relay().await;
+    let receipts = enqueue(&bed, &[message()]).await;
+    fail(&bed, &store, dead(DeadReason::Exhausted, "first"), "w").await;
+    deliver(&store, &claim_all(&store, &claim(10)).await).await;
+    store.redeliver(&[receipts[0].id], &ann()).await.unwrap();
+    fail(&bed, &store, dead(DeadReason::Exhausted, "second"), "w").await;
+    let letter = letters(&store).await.pop().unwrap();
+    let told = entries(&headers(&store, letter.id).await);
+    let errors: Vec<_> = told.iter().map(|entry| entry["error"].as_str()).collect();
+    assert_eq!(errors, [Some("first"), Some("second")]);
 }
 
 // F10

@@ -115,6 +115,27 @@ pub async fn followers_of_a_retried_head_do_not_fill_the_batch(bed: impl Bed) {
     assert_eq!(order, ids(&receipts));
 }
 
+// F9: or a destination that is down would never be tried again.
+pub async fn followers_of_a_retried_head_do_not_hide_it_from_a_probe(bed: impl Bed) {
+    let store = bed.relay().await;
+    enqueue(&bed, &keyed(&["a"; 500])).await;
+    let probe = Claim {
+        reach: Reach::Aside,
+        ..by_key(1, Block)
+    };
+    for _ in 0..3 {
+        let claimed = store.claim(&probe).await.unwrap();
+        let [head] = &claimed.events[..] else {
+            panic!("one event, not {}", claimed.events.len());
+        };
+        assert_eq!(head.attempts, 1);
+        let later = Verdict::Postpone {
+            delay: Duration::ZERO,
+        };
+        settle(&store, head, later).await;
+    }
+}
+
 pub async fn thousands_of_blocked_events_do_not_starve_others(bed: impl Bed) {
     let store = bed.relay().await;
     enqueue(&bed, &keyed(&["stuck"])).await;

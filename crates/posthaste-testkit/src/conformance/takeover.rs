@@ -2,13 +2,15 @@
 
 use std::collections::HashSet;
 use std::sync::Mutex;
+use std::task::Poll;
 
 use posthaste::store::OnFailure::Block;
-use posthaste::store::{Claim, Settlement, Verdict};
+use posthaste::store::{Claim, Reach, Settlement, Verdict};
 use posthaste::{DeadReason, Event, Status, Store};
 
 use super::{
     HOUR, by_key, claim_all, deliver, enqueue, eventually, ids, keyed, message, messages, record,
+    settle,
 };
 use crate::bed::Bed;
 
@@ -49,6 +51,30 @@ pub async fn all_that_a_killed_relay_had_is_claimed_however_many_claims_that_tak
     assert_eq!(claim_all(&victim, &for_hours()).await.len(), 25);
     bed.kill(victim);
     let events = take_over(&heir, &for_hours()).await;
+    assert_eq!(ids(&events), ids(&receipts));
+}
+
+// N4
+pub async fn claims_that_go_onward_also_find_what_a_killed_relay_had(bed: impl Bed) {
+    let (victim, heir) = (bed.relay().await, bed.relay().await);
+    let receipts = enqueue(&bed, &messages(25)).await;
+    assert_eq!(claim_all(&victim, &for_hours()).await.len(), 25);
+    bed.kill(victim);
+    let first = eventually("a relay that is gone", || async {
+        heir.take_over().await.unwrap();
+        let events = heir.claim(&for_hours()).await.unwrap().events;
+        (!events.is_empty()).then_some(events)
+    })
+    .await;
+    assert_eq!(first.len(), 10);
+    // As a relay does while there is more: it looks from the oldest on only now and then.
+    let onward = Claim {
+        reach: Reach::Onward,
+        ..for_hours()
+    };
+    let mut events = first;
+    events.extend(heir.claim(&onward).await.unwrap().events);
+    events.extend(heir.claim(&onward).await.unwrap().events);
     assert_eq!(ids(&events), ids(&receipts));
 }
 
@@ -232,4 +258,35 @@ pub async fn a_relay_killed_before_it_claimed_harms_nobody(bed: impl Bed) {
     .await;
     assert_eq!(heir.take_over().await.unwrap(), 0);
     assert!(claim_all(&heir, &for_hours()).await.is_empty());
+}
+
+// N4, M16: whoever asked may have given up at any time, and nobody knows of what was leased.
+pub async fn what_a_claim_got_that_was_given_up_is_claimed_long_before_its_lease_ends(
+    bed: impl Bed,
+) {
+    let (one, other) = (bed.relay().await, bed.relay().await);
+    let claim = Claim {
+        lease: 10 * HOUR,
+        ..by_key(10, Block)
+    };
+    assert!(claim_all(&one, &claim).await.is_empty());
+    let receipts = enqueue(&bed, &messages(3)).await;
+    {
+        let mut asking = one.claim(&claim);
+        let answer = std::future::poll_fn(|context| Poll::Ready(asking.as_mut().poll(context)));
+        if let Poll::Ready(answer) = answer.await {
+            // It could not be given up: it had its answer at once.
+            for event in answer.unwrap().events {
+                settle(&one, &event, Verdict::Release).await;
+            }
+        }
+    }
+    let events = eventually("what a claim that was given up had got", || async {
+        one.take_over().await.unwrap();
+        other.take_over().await.unwrap();
+        let events = claim_all(&other, &claim).await;
+        (!events.is_empty()).then_some(events)
+    })
+    .await;
+    assert_eq!(ids(&events), ids(&receipts));
 }

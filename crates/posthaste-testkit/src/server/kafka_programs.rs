@@ -3,6 +3,7 @@
 use super::private::Private;
 use super::{Error, Result, cache, debian, maven};
 use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -31,11 +32,19 @@ pub(super) fn lend(jars: &Path, private: &Private) -> Result<()> {
     for file in files {
         let file = file.map_err(Error::doing("reading the JAR files"))?;
         let place = private.dir().join("jars").join(file.file_name());
-        fs::hard_link(file.path(), &place)
-            .or_else(|_| fs::copy(file.path(), &place).map(drop))
-            .map_err(Error::doing("copying the JAR files"))?;
+        lend_one(&file.path(), &place).map_err(Error::doing("copying the JAR files"))?;
     }
     Ok(())
+}
+
+/// A link keeps who may read the file, and with some umasks that is nobody else.
+fn lend_one(file: &Path, place: &Path) -> std::io::Result<()> {
+    let all_may_read = fs::metadata(file)?.mode() & 0o444 == 0o444;
+    if all_may_read && fs::hard_link(file, place).is_ok() {
+        return Ok(());
+    }
+    fs::copy(file, place)?;
+    fs::set_permissions(place, fs::Permissions::from_mode(0o644))
 }
 
 fn runs(program: &str) -> bool {

@@ -104,6 +104,16 @@ impl Postgres {
         self.private.kill()
     }
 
+    /// Freezes every process of the server: connections stay open, and nobody answers.
+    pub fn freeze(&self) -> Result<()> {
+        self.private.signal_all("STOP")
+    }
+
+    /// Lets a frozen server go on.
+    pub fn thaw(&self) -> Result<()> {
+        self.private.signal_all("CONT")
+    }
+
     /// Starts a stopped or killed server again on the same data and port.
     pub fn start_again(&mut self) -> Result<()> {
         if !self.private.ended()? {

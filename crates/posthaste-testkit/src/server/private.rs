@@ -128,6 +128,11 @@ impl Private {
         }
     }
 
+    /// Sends `signal` to every process of the server.
+    pub(super) fn signal_all(&self, signal: &str) -> Result<()> {
+        self.shell(&format!("kill -{signal} $(living)"))
+    }
+
     /// Kills every process of the server, as a power cut would, and waits until all are gone.
     pub(super) fn kill(&mut self) -> Result<()> {
         self.shell("sweep KILL 200")?;

@@ -40,7 +40,7 @@ pub async fn an_outage_loses_nothing_and_costs_no_attempt<P: Place>(place: P) {
         }
     }
     let store = fresh.store().await;
-    let delivered = until_settled(&store).await;
+    let delivered = until_settled(&store, PATIENCE).await;
     let _ = stop.send(());
     task.await.unwrap();
     assert_eq!(delivered.len(), ids.len());
@@ -55,8 +55,8 @@ fn numbered(n: usize) -> Message {
 }
 
 /// What was delivered, once nothing is left to do.
-async fn until_settled(store: &impl Store) -> Vec<Record> {
-    let deadline = Instant::now() + PATIENCE;
+pub(super) async fn until_settled(store: &impl Store, patience: Duration) -> Vec<Record> {
+    let deadline = Instant::now() + patience;
     loop {
         let stats = store.stats().await.unwrap();
         if stats.pending + stats.processing == 0 {

@@ -10,19 +10,16 @@ use posthaste_relay::sink::{Outcome, Sink};
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
-use super::{Arrived, PATIENCE, Place, arrived, deliver, delivered, event, events, message};
+use super::{Arrived, Place, arrived, deliver, delivered, event, events, load, message};
 
 /// Tries until it is delivered, as a relay would. Whatever else comes is no rejection.
 async fn until_delivered(sink: &impl Sink, event: &Arc<posthaste::Event>) {
-    let deadline = tokio::time::Instant::now() + PATIENCE;
-    loop {
-        match deliver(sink, event).await {
-            Outcome::Delivered => return,
-            Outcome::Reject(why) => panic!("rejected: {why}"),
-            other => assert!(tokio::time::Instant::now() < deadline, "{other:?}"),
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    let mut failures = Vec::new();
+    load::until_delivered(sink, event, &mut failures).await;
+    let rejected = failures
+        .iter()
+        .find(|outcome| matches!(outcome, Outcome::Reject(_)));
+    assert_eq!(rejected, None);
 }
 
 // F9

@@ -103,6 +103,22 @@ impl Plan {
         indexes
     }
 
+    /// How often it looked for attempts, each time along their index.
+    pub(crate) fn looks_at_attempts(&self) -> u64 {
+        let mut looks = 0;
+        visit(&self.root, &mut |node| {
+            let loops = whole(&node["Actual Loops"]);
+            if node["Relation Name"] == "outbox_attempts"
+                && node["Node Type"] != "ModifyTable"
+                && loops > 0
+            {
+                assert!(node.get("Index Cond").is_some(), "{node:#}");
+                looks += loops;
+            }
+        });
+        looks
+    }
+
     /// Pages that it touched to find events by their index.
     pub(crate) fn buffers_of_index_scans(&self) -> u64 {
         let mut sum = 0;

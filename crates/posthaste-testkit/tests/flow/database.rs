@@ -67,8 +67,13 @@ async fn cut(ordered: bool, sessions: &str) {
         for relay in &relays {
             faults.hit(relay.pid());
         }
-        let cut = scene.fresh.client.query(&sql, &[&scene.name()]).await;
-        assert!(!cut.unwrap().is_empty());
+        // After some cuts they wait for a while before they connect again.
+        scene
+            .eventually("there is something to cut", async |scene| {
+                let cut = scene.fresh.client.query(&sql, &[&scene.name()]).await;
+                !cut.unwrap().is_empty()
+            })
+            .await;
     }
     let produced = producers.stop().await;
     scene.close(&produced, relays, &faults).await;

@@ -11,6 +11,8 @@ mod scene;
 mod crowd;
 mod database;
 mod kill;
+mod lead;
+mod machine;
 mod sqlite;
 mod stop;
 mod zombie;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use posthaste::{Store, Table};
 use posthaste_testkit::file::FreshFile;
 use posthaste_testkit::outbox::Fresh;
-use posthaste_testkit::server;
+use posthaste_testkit::server::{self, Machine};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::ledger::{Consumed, Faults, Produced, verdict};
@@ -16,6 +16,7 @@ use crate::producer::Producers;
 
 /// Long enough for a busy machine; a scenario that works never waits for it.
 const PATIENCE: Duration = Duration::from_secs(60);
+const FLOW_RELAY: &str = env!("CARGO_BIN_EXE_flow-relay");
 /// How many events a relay has in hand at most.
 pub(crate) const IN_HAND: usize = 40;
 
@@ -114,9 +115,31 @@ impl<P: Place> Scene<P> {
             Some(url) => format!("{url}?application_name={name}"),
             None => self.fresh.address(&name),
         };
-        let mut command = Command::new(env!("CARGO_BIN_EXE_flow-relay"));
+        self.start(Command::new(FLOW_RELAY), &address, at, options)
+            .await
+    }
+
+    /// Starts a relay on another machine, which has the database at this address.
+    pub(crate) async fn relay_on(
+        &self,
+        machine: &Machine,
+        url: &str,
+        options: &[(&str, u64)],
+    ) -> Process {
+        let address = format!("{url}?application_name={}", self.name());
+        self.start(machine.command(FLOW_RELAY), &address, None, options)
+            .await
+    }
+
+    async fn start(
+        &self,
+        mut command: Command,
+        address: &str,
+        at: Option<&str>,
+        options: &[(&str, u64)],
+    ) -> Process {
         command
-            .args(["--url", &address])
+            .args(["--url", address])
             .args(["--table", &self.fresh.table().to_string()])
             .arg("--ledger")
             .arg(self.ledger())
@@ -251,6 +274,28 @@ impl Process {
     pub(crate) fn signal(&self, signal: Signal) {
         let pid = i32::try_from(self.pid()).ok().and_then(Pid::from_raw);
         kill_process(pid.expect("a process id"), signal).unwrap();
+    }
+
+    /// Stops it as a debugger would, and waits until none of its threads does anything more.
+    pub(crate) fn freeze(&self) {
+        self.signal(Signal::STOP);
+        let deadline = Instant::now() + PATIENCE;
+        while !self.is_frozen() {
+            assert!(Instant::now() < deadline, "the process does not stop");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    fn is_frozen(&self) -> bool {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", self.pid())).unwrap();
+        threads.flatten().all(|thread| {
+            let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+            // The name is in brackets, and may hold anything.
+            let state = stat
+                .rsplit_once(") ")
+                .map(|(_, rest)| rest.starts_with('T'));
+            state.unwrap_or(true)
+        })
     }
 
     /// Waits until it has ended.

@@ -1,8 +1,10 @@
 //! A relay that is frozen past its lease and comes back: it must change nothing.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use rustix::process::Signal;
+use uuid::Uuid;
 
 use crate::producer::produce_at_once;
 use crate::scene::Scene;
@@ -16,21 +18,50 @@ async fn rows(scene: &Scene) -> Vec<String> {
     rows.iter().map(|row| row.get(0)).collect()
 }
 
+/// Whether a relay that is frozen was in the midst of a delivery, which it will want to settle.
+async fn is_in_its_midst(scene: &Scene, pid: u32) -> bool {
+    // What it had asked of the database before is done, or will never be.
+    let asking = "select 1 from pg_stat_activity where application_name = $1 and state = 'active'";
+    scene
+        .eventually("its statements are done", async |scene| {
+            let asked = scene.fresh.client.query(asking, &[&scene.name()]).await;
+            asked.unwrap().is_empty()
+        })
+        .await;
+    let leased = scene
+        .fresh
+        .sql("select id from {outbox} where status = 'processing'");
+    let leased = scene.fresh.client.query(&leased, &[]).await.unwrap();
+    let leased: HashSet<Uuid> = leased.iter().map(|row| row.get(0)).collect();
+    let consumed = scene.consumed();
+    let mut told = consumed.deliveries.iter().filter(|it| it.relay == pid);
+    told.any(|delivery| leased.contains(&delivery.id))
+}
+
 async fn comes_back(ordered: bool) {
     let mut scene = Scene::new(ordered).await;
     let mut faults = scene.faults();
-    let options = [("lease", 1500), ("takes", 300)];
-    let zombie = scene.relay(&options).await;
+    let zombie = scene.relay(&[("lease", 1500), ("takes", 300)]).await;
     let table = scene.fresh.table.clone();
-    let produced = produce_at_once(&mut scene.fresh.client, &table, 120).await;
+    // Far more than it gets done before it is frozen.
+    let produced = produce_at_once(&mut scene.fresh.client, &table, 1000).await;
     let pid = zombie.pid();
     scene
-        .eventually("it is at work", async |scene| scene.consumed().by(pid) >= 5)
+        .eventually("it is frozen in its midst", async |scene| {
+            if scene.consumed().by(pid) < 5 {
+                return false;
+            }
+            zombie.freeze();
+            faults.hit(pid);
+            let well_timed = is_in_its_midst(scene, pid).await;
+            if !well_timed {
+                zombie.signal(Signal::CONT);
+            }
+            well_timed
+        })
         .await;
-    zombie.signal(Signal::STOP);
-    faults.hit(pid);
     let before = scene.consumed().by(pid);
-    let other = scene.relay(&options).await;
+    let other = scene.relay(&[("lease", 1500), ("takes", 30)]).await;
     scene.until_done(&produced).await;
     assert_eq!(scene.consumed().by(pid), before, "it is frozen");
     let settled = rows(&scene).await;

@@ -169,6 +169,9 @@ impl<B: Bed> Side<B> {
         // Ids and times differ.
         headers.remove(header::REDELIVERY_OF);
         headers.remove(header::DEAD_CREATED_AT).expect("a time");
+        if let Some(history) = headers.get_mut(header::DEAD_HISTORY) {
+            *history = without_times(history);
+        }
         Letter {
             of: self.name(of.parse().expect("an id")),
             told: headers.into_iter().collect(),
@@ -213,6 +216,18 @@ impl<B: Bed> Side<B> {
             audit.expect("the audit log").len(),
         )
     }
+}
+
+/// What a letter tells of attempts, but for when they were and whose: not every store knows the name of a relay
+/// that is gone.
+fn without_times(history: &str) -> String {
+    let mut history: Vec<serde_json::Map<_, serde_json::Value>> =
+        serde_json::from_str(history).expect("JSON");
+    for entry in &mut history {
+        entry.remove("at").expect("a time");
+        entry.remove("relay");
+    }
+    serde_json::to_string(&history).expect("JSON")
 }
 
 /// Does something to all sides, and compares what they answer.

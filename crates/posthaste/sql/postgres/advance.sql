@@ -11,7 +11,8 @@ with job as materialized (
            else least($18, floor(rate * saved + 1e-6)::bigint)
          end as allowed
   from (
-    select *, least(extract(epoch from clock_timestamp() - spent_at), greatest(1, 1.0 / rate))::float8 as saved
+    -- A clock that was set back owes nothing.
+    select *, greatest(0, least(extract(epoch from clock_timestamp() - spent_at), greatest(1, 1.0 / rate)))::float8 as saved
     from {outbox:jobs}
     where id = $17::uuid and state = 'running'
     for update skip locked

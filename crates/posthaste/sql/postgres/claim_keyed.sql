@@ -117,7 +117,37 @@ with seen as materialized (
       'posthaste-dead-error',
         nullif(btrim(left(regexp_replace(e.last_error collate "C", '[^ -~]', '?', 'g'), 512)), ''),
       'posthaste-dead-attempts', e.attempts::text,
-      'posthaste-dead-created-at', to_char(e.created_at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))),
+      'posthaste-dead-created-at', to_char(e.created_at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
+      'posthaste-dead-history', (
+        -- The newest attempts that fit, from the oldest of them on.
+        select '[' || string_agg(entry, ',' order by epoch) || ']'
+        from (
+          select epoch, entry, sum(length(entry) + 1) over (order by epoch desc) as bytes
+          from (
+            select a.epoch, json_strip_nulls(json_build_object(
+              'attempt', a.number,
+              'at', to_char(a.claimed_at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
+              'ending', a.ending,
+              'destination',
+                nullif(btrim(left(regexp_replace(a.destination collate "C", '[^ -~]', '?', 'g'), 64)), ''),
+              'relay', nullif(btrim(left(regexp_replace(a.relay_name collate "C", '[^ -~]', '?', 'g'), 64)), ''),
+              'error',
+                nullif(btrim(left(regexp_replace(a.error collate "C", '[^ -~]', '?', 'g'), 128)), '')))::text as entry
+            from (
+              select epoch, number, claimed_at, ending, destination, relay_name, error
+              from {outbox:attempts}
+              where event_id = e.id
+              union all
+              select e.lease_epoch, e.attempts, e.updated_at, 'crashed', null,
+                     (select r.name from {outbox:relay} r where r.owner = e.lease_owner), null
+              where e.lease_owner is not null
+            ) a
+            order by a.epoch desc
+            limit 10
+          ) newest
+        ) summed
+        where bytes < 2048
+      ))),
     e.content_type, e.payload, e.payload_bytes, e.traceparent, e.tracestate
   from due join {outbox} e on e.ctid = due.place
   where $12 is not null and (due.parked or due.attempts >= $4) and not e.headers ? 'posthaste-dead-letter-of'

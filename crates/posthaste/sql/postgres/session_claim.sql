@@ -8,3 +8,6 @@ set jit = off;
 set plan_cache_mode = force_generic_plan;
 -- A claim that a crash of the database undoes is just claimed again: nothing waits for its flush.
 set synchronous_commit = off;
+-- A database without an encoding holds any bytes. With UTF-8 agreed on, one row that is none would keep the server
+-- from giving back any other of the same answer.
+select set_config('client_encoding', 'SQL_ASCII', false) where current_setting('server_encoding') = 'SQL_ASCII';

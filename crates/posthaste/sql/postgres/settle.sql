@@ -40,7 +40,38 @@ with settled as (
       'posthaste-dead-error',
         nullif(btrim(left(regexp_replace(settled.error collate "C", '[^ -~]', '?', 'g'), 512)), ''),
       'posthaste-dead-attempts', e.attempts::text,
-      'posthaste-dead-created-at', to_char(e.created_at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))),
+      'posthaste-dead-created-at', to_char(e.created_at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
+      'posthaste-dead-history', (
+        -- The newest attempts that fit, from the oldest of them on.
+        select '[' || string_agg(entry, ',' order by epoch) || ']'
+        from (
+          select epoch, entry, sum(length(entry) + 1) over (order by epoch desc) as bytes
+          from (
+            select a.epoch, json_strip_nulls(json_build_object(
+              'attempt', a.number,
+              'at', to_char(a.claimed_at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
+              'ending', a.ending,
+              'destination',
+                nullif(btrim(left(regexp_replace(a.destination collate "C", '[^ -~]', '?', 'g'), 64)), ''),
+              'relay', nullif(btrim(left(regexp_replace(a.relay_name collate "C", '[^ -~]', '?', 'g'), 64)), ''),
+              'error',
+                nullif(btrim(left(regexp_replace(a.error collate "C", '[^ -~]', '?', 'g'), 128)), '')))::text as entry
+            from (
+              select epoch, number, claimed_at, ending, destination, relay_name, error
+              from {outbox:attempts}
+              where event_id = e.id
+              union all
+              -- The row as it was before: leased, and last changed when it was claimed.
+              select e.lease_epoch, e.attempts, e.updated_at, settled.ending, settled.destination, $13::text,
+                     settled.error
+              where settled.ending is not null
+            ) a
+            order by a.epoch desc
+            limit 10
+          ) newest
+        ) summed
+        where bytes < 2048
+      ))),
     e.content_type, e.payload, e.payload_bytes, e.traceparent, e.tracestate
   from settled join {outbox} e on e.id = settled.id
   where settled.letter is not null and settled.reason is not null

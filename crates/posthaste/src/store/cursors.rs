@@ -1,10 +1,20 @@
 //! Where claims go on from, for stores that look along an index of what is due.
+//!
+//! A claim may leave topics out, or be about some events only. What it has passed says nothing about those
+//! that it was not about: claims of each kind go on from a place of their own.
 
-use super::{Claim, Ordering, Reach};
+use std::collections::{BTreeSet, HashSet};
+
+use super::{Claim, Ordering, Reach, Scope};
 
 /// At the end of the due events, look again at this much, in microseconds: commits do not come in
 /// the order of their times.
 const SLACK: i64 = 100_000;
+/// A claim that came to the end, and found nothing or only what is older, is followed by one that looks again at
+/// this much: transactions may take long.
+const LATE: i64 = 10_000_000;
+/// As many kinds of claims have a place. One that is forgotten only has to look further back.
+const KINDS: usize = 64;
 
 /// A place among the due events: when due, in microseconds since the database's own epoch, and which.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -12,8 +22,27 @@ pub(super) struct Cursor(pub(super) i64, pub(super) i64);
 
 const START: Cursor = Cursor(i64::MIN, 0);
 
-/// Where claims go on from.
-pub(super) struct Cursors {
+/// How a claim ended.
+#[derive(Clone, Copy)]
+pub(super) struct End {
+    /// Where it looked from.
+    pub(super) from: Cursor,
+    /// The last event that it got, or looked at.
+    pub(super) last: Option<Cursor>,
+    /// Whether there is more.
+    pub(super) more: bool,
+    /// When it looked, by the database's clock, if that is known. It may be told too early, never too late.
+    pub(super) at: Option<i64>,
+}
+
+/// Where claims go on from, by their kind, the one that was last used at the end.
+#[derive(Default)]
+pub(super) struct Cursors(Vec<Place>);
+
+/// Where claims of one kind go on from.
+struct Place {
+    scope: Scope,
+    except_topics: BTreeSet<String>,
     /// Where the last claim ended.
     onward: Cursor,
     /// The furthest that any claim has seen.
@@ -23,48 +52,110 @@ pub(super) struct Cursors {
     at_end: bool,
 }
 
-impl Default for Cursors {
-    fn default() -> Self {
-        Self {
-            onward: START,
-            latest: START,
-            at_end: true,
+impl Cursors {
+    /// Where a claim looks from.
+    pub(super) fn from(&mut self, claim: &Claim) -> Cursor {
+        match claim.reach {
+            Reach::Oldest | Reach::Aside => START,
+            Reach::Onward => self.place(claim).onward,
+            Reach::Latest => self.place(claim).latest,
         }
+    }
+
+    /// Remembers where a claim ended.
+    pub(super) fn ended(&mut self, claim: &Claim, end: End) {
+        if claim.reach == Reach::Aside {
+            return;
+        }
+        if let Some(at) = end.at.filter(|_| !end.more) {
+            // A clock that was set back: what is enqueued now has an earlier place than what is long done.
+            let ahead = Cursor(at.saturating_add(SLACK), 0);
+            self.0
+                .retain(|place| place.onward.max(place.latest) <= ahead);
+        }
+        let place = self.place(claim);
+        place.ended(claim, end);
+        let ended = place.onward;
+        // Whoever leaves out more has no need to look at what is done.
+        let others = self.0.iter_mut().rev().skip(1);
+        for other in others.filter(|other| other.leaves_out_what(claim)) {
+            if end.from <= other.onward && other.onward < ended {
+                other.onward = ended;
+                other.latest = other.latest.max(ended);
+            }
+        }
+    }
+
+    /// The place of this kind of claim. A new one begins where those ended that are about all that it is about.
+    fn place(&mut self, claim: &Claim) -> &mut Place {
+        let left_out: HashSet<&str> = claim.except_topics.iter().map(String::as_str).collect();
+        let known = self.0.iter().position(|place| {
+            place.is_about_all_of(claim, &left_out) && place.except_topics.len() == left_out.len()
+        });
+        let place = match known {
+            Some(known) => self.0.remove(known),
+            None => {
+                let wider = self.0.iter();
+                let wider = wider.filter(|place| place.is_about_all_of(claim, &left_out));
+                let furthest = wider.map(|place| (place.onward, place.latest));
+                let (onward, latest) = furthest.max().unwrap_or((START, START));
+                Place {
+                    scope: claim.scope.clone(),
+                    except_topics: claim.except_topics.iter().cloned().collect(),
+                    onward,
+                    latest,
+                    at_end: true,
+                }
+            }
+        };
+        if self.0.len() >= KINDS {
+            self.0.remove(0);
+        }
+        self.0.push(place);
+        self.0.last_mut().expect("pushed just now")
     }
 }
 
-impl Cursors {
-    /// Where a claim looks from.
-    pub(super) fn from(&self, reach: Reach) -> Cursor {
-        match reach {
-            Reach::Oldest | Reach::Aside => START,
-            Reach::Onward => self.onward,
-            Reach::Latest => self.latest,
-        }
+impl Place {
+    fn is_about_all_of(&self, claim: &Claim, left_out: &HashSet<&str>) -> bool {
+        self.scope == claim.scope
+            && self.except_topics.len() <= left_out.len()
+            && self
+                .except_topics
+                .iter()
+                .all(|topic| left_out.contains(topic.as_str()))
     }
 
-    /// Remembers where a claim ended: further on while there is more, and a little way back
-    /// at the end, for those that commit late.
-    pub(super) fn ended(&mut self, claim: &Claim, last: Option<Cursor>, more: bool) {
+    fn leaves_out_what(&self, claim: &Claim) -> bool {
+        let mut left_out = claim.except_topics.iter();
+        self.scope == claim.scope && left_out.all(|topic| self.except_topics.contains(topic))
+    }
+
+    /// Further on while there is more, and a little way back at the end, for those that commit late.
+    fn ended(&mut self, claim: &Claim, end: End) {
         let onward = match claim.reach {
-            Reach::Oldest => claim.ordering == Ordering::None || self.at_end || !more,
+            Reach::Oldest => claim.ordering == Ordering::None || self.at_end || !end.more,
             Reach::Onward => true,
-            Reach::Latest => false,
-            Reach::Aside => return,
+            Reach::Latest | Reach::Aside => false,
         };
         if onward {
-            self.at_end = !more;
+            self.at_end = !end.more;
         }
-        let Some(Cursor(at, sequence)) = last else {
-            return;
+        let mut ended = match (end.last, end.more) {
+            (Some(last), true) => Some(last),
+            (Some(Cursor(at, _)), false) => Some(Cursor(at.saturating_sub(SLACK), 0)),
+            (None, _) => None,
         };
-        let ended = match more {
-            true => Cursor(at, sequence),
-            false => Cursor(at.saturating_sub(SLACK), 0),
-        };
-        self.latest = self.latest.max(ended);
-        if onward {
-            self.onward = ended;
+        if let Some(at) = end.at.filter(|_| !end.more) {
+            // All that was due by then was seen, whatever it was that was found.
+            let seen = Cursor(at.saturating_sub(LATE), 0);
+            ended = Some(ended.unwrap_or(self.onward).max(seen));
+        }
+        if let Some(ended) = ended {
+            self.latest = self.latest.max(ended);
+            if onward {
+                self.onward = ended;
+            }
         }
     }
 }
@@ -73,16 +164,128 @@ impl Cursors {
 mod tests {
     use super::*;
 
+    const SECOND: i64 = 1_000_000;
+    const NOW: i64 = 5_000 * SECOND;
+
+    fn claim(reach: Reach, except_topics: &[&str]) -> Claim {
+        let except_topics = except_topics.iter().map(|topic| (*topic).to_owned());
+        Claim {
+            reach,
+            except_topics: except_topics.collect(),
+            ..Claim::new(10)
+        }
+    }
+
+    /// Where the next claim onward looks from, after this one.
+    fn after(cursors: &mut Cursors, claim: &Claim, last: Option<i64>, more: bool) -> Cursor {
+        at(cursors, claim, last, more, NOW)
+    }
+
+    fn at(cursors: &mut Cursors, claim: &Claim, last: Option<i64>, more: bool, now: i64) -> Cursor {
+        let end = End {
+            from: cursors.from(claim),
+            last: last.map(|last| Cursor(last, 7)),
+            more,
+            at: Some(now),
+        };
+        cursors.ended(claim, end);
+        cursors.from(&Claim {
+            reach: Reach::Onward,
+            ..claim.clone()
+        })
+    }
+
     #[test]
     fn a_claim_aside_leaves_the_place_where_others_go_on() {
         let mut cursors = Cursors::default();
-        let claim = |reach| Claim {
-            reach,
-            ..Claim::new(10)
+        after(&mut cursors, &claim(Reach::Oldest, &[]), Some(500), true);
+        after(&mut cursors, &claim(Reach::Aside, &[]), Some(100), true);
+        assert_eq!(cursors.from(&claim(Reach::Onward, &[])), Cursor(500, 7));
+        assert_eq!(cursors.from(&claim(Reach::Aside, &[])), START);
+    }
+
+    #[test]
+    fn what_was_looked_at_in_vain_is_not_looked_at_again_for_ever() {
+        let mut cursors = Cursors::default();
+        let (oldest, onward) = (claim(Reach::Oldest, &["a"]), claim(Reach::Onward, &["a"]));
+        let passed = Cursor(NOW - LATE, 0);
+        assert_eq!(after(&mut cursors, &oldest, None, false), passed);
+        // Something new was found: it goes on from there while nothing else comes, but not for ever.
+        let found = Cursor(NOW - SECOND - SLACK, 0);
+        assert_eq!(
+            after(&mut cursors, &onward, Some(NOW - SECOND), false),
+            found
+        );
+        assert_eq!(after(&mut cursors, &onward, None, false), found);
+        let later = at(&mut cursors, &onward, None, false, NOW + 60 * SECOND);
+        assert_eq!(later, Cursor(NOW + 60 * SECOND - LATE, 0));
+        // One that came late, and alone.
+        let late = at(&mut cursors, &oldest, Some(5), false, NOW + 60 * SECOND);
+        assert_eq!(late, Cursor(NOW + 60 * SECOND - LATE, 0));
+        // Many that came late.
+        let late = at(&mut cursors, &oldest, Some(5), true, NOW + 60 * SECOND);
+        assert_eq!(late, Cursor(5, 7));
+    }
+
+    #[test]
+    fn what_is_left_out_stays_where_it_is() {
+        let mut cursors = Cursors::default();
+        after(&mut cursors, &claim(Reach::Oldest, &[]), Some(500), true);
+        let without = claim(Reach::Onward, &["a"]);
+        assert_eq!(cursors.from(&without), Cursor(500, 7));
+        after(&mut cursors, &without, Some(NOW - SECOND), false);
+        assert_eq!(cursors.from(&claim(Reach::Onward, &[])), Cursor(500, 7));
+        // Whoever leaves out more goes on from there, whoever leaves out something else does not.
+        let found = Cursor(NOW - SECOND - SLACK, 0);
+        assert_eq!(cursors.from(&claim(Reach::Onward, &["b", "a"])), found);
+        let other = claim(Reach::Onward, &["b"]);
+        assert_eq!(cursors.from(&other), Cursor(500, 7));
+        let elsewhere = Claim {
+            scope: Scope {
+                namespace: Some("shop".to_owned()),
+                ..Scope::default()
+            },
+            ..without
         };
-        cursors.ended(&claim(Reach::Oldest), Some(Cursor(500, 5)), true);
-        cursors.ended(&claim(Reach::Aside), Some(Cursor(100, 1)), true);
-        assert_eq!(cursors.from(Reach::Onward), Cursor(500, 5));
-        assert_eq!(cursors.from(Reach::Aside), START);
+        assert_eq!(cursors.from(&elsewhere), START);
+    }
+
+    #[test]
+    fn what_is_done_for_all_is_done_for_some_if_nothing_lies_between() {
+        let mut cursors = Cursors::default();
+        let (all, some) = (claim(Reach::Onward, &[]), claim(Reach::Onward, &["a"]));
+        after(&mut cursors, &all, Some(500), true);
+        after(&mut cursors, &some, Some(600), true);
+        after(&mut cursors, &all, Some(900), true);
+        assert_eq!(cursors.from(&some), Cursor(900, 7));
+        // Between the oldest and where it went on there is more now.
+        after(&mut cursors, &claim(Reach::Oldest, &["a"]), Some(50), true);
+        after(&mut cursors, &all, Some(950), true);
+        assert_eq!(cursors.from(&some), Cursor(50, 7));
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_hides_nothing_for_long() {
+        let mut cursors = Cursors::default();
+        let (onward, more) = (
+            claim(Reach::Onward, &["a"]),
+            claim(Reach::Onward, &["a", "b"]),
+        );
+        after(&mut cursors, &onward, Some(NOW), false);
+        after(&mut cursors, &more, Some(NOW), false);
+        let before = NOW - 3600 * SECOND;
+        let back = Cursor(before - LATE, 0);
+        assert_eq!(at(&mut cursors, &onward, None, false, before), back);
+        assert_eq!(cursors.from(&more), back);
+        assert_eq!(cursors.from(&claim(Reach::Latest, &["a"])), back);
+    }
+
+    #[test]
+    fn only_so_many_kinds_of_claims_have_a_place() {
+        let mut cursors = Cursors::default();
+        for kind in 0..100 {
+            cursors.from(&claim(Reach::Onward, &[&kind.to_string()]));
+        }
+        assert_eq!(cursors.0.len(), KINDS);
     }
 }

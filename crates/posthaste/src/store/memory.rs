@@ -334,13 +334,13 @@ impl Store for Memory {
         let now = self.now();
         let mut contents = self.contents();
         let old = contents.rows.past_retention(clean, now);
-        for sequence in &old {
-            let removed = contents.rows.remove(*sequence);
-            if clean.archive {
-                contents.archive.extend(removed.map(|row| row.record()));
-            }
-        }
-        Ok(old.len() as u64)
+        Ok(contents.remove(&old, clean.archive))
+    }
+
+    async fn remove(&self, ids: &[Uuid], archive: bool) -> Result<u64, StoreError> {
+        let mut contents = self.contents();
+        let ended = contents.rows.ended(ids);
+        Ok(contents.remove(&ended, archive))
     }
 
     async fn stats(&self) -> Result<Stats, StoreError> {

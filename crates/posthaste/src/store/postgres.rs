@@ -17,14 +17,14 @@ mod presence;
 mod settle;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use tokio::sync::{Mutex, Notify};
 use uuid::Uuid;
 
 use self::held::Held;
-use self::link::Link;
+use self::link::{Link, Session};
 use self::presence::Standing;
 use super::cursors::Cursors;
 use super::{
@@ -51,58 +51,23 @@ pub struct Postgres {
     name: String,
     claim: Link,
     settle: Link,
-    ops: Link,
+    ops: Arc<Link>,
     presence: Link,
     standing: Mutex<Standing>,
+    /// The session that stands for it, and when something was sent that it has answered.
+    sign: std::sync::Mutex<Option<(Arc<Session>, Instant)>>,
     owner: std::sync::Mutex<Uuid>,
     held: Held,
     cursors: std::sync::Mutex<Cursors>,
     woken: Arc<Notify>,
 }
 
-struct Sql {
-    claim: String,
-    claim_keyed: String,
-    deliver: String,
-    deliver_delete: String,
-    settle: String,
-    extend: String,
-    clean: String,
-    clean_archive: String,
-    stats: String,
-    list: String,
-    count: String,
-    content: String,
-    finished: String,
-    latest: String,
-    audit: String,
-    redeliver: String,
-    discard: String,
-    note: String,
-    examine: String,
-    register: String,
-    peers: String,
-    forget: String,
-    give_up: String,
-    deliver_again: String,
-    deliver_delete_again: String,
-    browse_newest: String,
-    browse_oldest: String,
-    reach_newest: String,
-    reach_oldest: String,
-    history: String,
-    groups: String,
-    pause: String,
-    resume: String,
-    pauses: String,
-    start_job: String,
-    jobs: String,
-    job: String,
-    set_job: String,
-    advance: String,
-    relays: String,
-    blocked: String,
-    health: String,
+statements! { "postgres":
+    claim claim_keyed moment deliver deliver_delete settle extend clean clean_archive remove remove_archive stats list
+    count content finished latest audit redeliver discard note examine register peers forget
+    give_up deliver_again deliver_delete_again browse_newest browse_oldest reach_newest
+    reach_oldest history groups pause resume pauses start_job jobs job set_job advance relays
+    blocked health
 }
 
 impl Postgres {
@@ -117,60 +82,15 @@ impl Postgres {
             let listener = (wakes.clone(), woken.clone());
             Link::new(config.clone(), connector.clone(), setup, listener)
         };
-        let render = |sql: &str| table.render(sql);
         let store = Self {
-            sql: Sql {
-                claim: render(include_str!("../../sql/postgres/claim.sql")),
-                claim_keyed: render(include_str!("../../sql/postgres/claim_keyed.sql")),
-                deliver: render(include_str!("../../sql/postgres/deliver.sql")),
-                deliver_delete: render(include_str!("../../sql/postgres/deliver_delete.sql")),
-                settle: render(include_str!("../../sql/postgres/settle.sql")),
-                extend: render(include_str!("../../sql/postgres/extend.sql")),
-                clean: render(include_str!("../../sql/postgres/clean.sql")),
-                clean_archive: render(include_str!("../../sql/postgres/clean_archive.sql")),
-                stats: render(include_str!("../../sql/postgres/stats.sql")),
-                list: render(include_str!("../../sql/postgres/list.sql")),
-                count: render(include_str!("../../sql/postgres/count.sql")),
-                content: render(include_str!("../../sql/postgres/content.sql")),
-                finished: render(include_str!("../../sql/postgres/finished.sql")),
-                latest: render(include_str!("../../sql/postgres/latest.sql")),
-                audit: render(include_str!("../../sql/postgres/audit.sql")),
-                redeliver: render(include_str!("../../sql/postgres/redeliver.sql")),
-                discard: render(include_str!("../../sql/postgres/discard.sql")),
-                note: render(include_str!("../../sql/postgres/note.sql")),
-                examine: render(include_str!("../../sql/postgres/examine.sql")),
-                register: render(include_str!("../../sql/postgres/register.sql")),
-                peers: render(include_str!("../../sql/postgres/peers.sql")),
-                forget: render(include_str!("../../sql/postgres/forget.sql")),
-                give_up: render(include_str!("../../sql/postgres/give_up.sql")),
-                deliver_again: render(include_str!("../../sql/postgres/deliver_again.sql")),
-                deliver_delete_again: render(include_str!(
-                    "../../sql/postgres/deliver_delete_again.sql"
-                )),
-                browse_newest: render(include_str!("../../sql/postgres/browse_newest.sql")),
-                browse_oldest: render(include_str!("../../sql/postgres/browse_oldest.sql")),
-                reach_newest: render(include_str!("../../sql/postgres/reach_newest.sql")),
-                reach_oldest: render(include_str!("../../sql/postgres/reach_oldest.sql")),
-                history: render(include_str!("../../sql/postgres/history.sql")),
-                groups: render(include_str!("../../sql/postgres/groups.sql")),
-                pause: render(include_str!("../../sql/postgres/pause.sql")),
-                resume: render(include_str!("../../sql/postgres/resume.sql")),
-                pauses: render(include_str!("../../sql/postgres/pauses.sql")),
-                start_job: render(include_str!("../../sql/postgres/start_job.sql")),
-                jobs: render(include_str!("../../sql/postgres/jobs.sql")),
-                job: render(include_str!("../../sql/postgres/job.sql")),
-                set_job: render(include_str!("../../sql/postgres/set_job.sql")),
-                advance: render(include_str!("../../sql/postgres/advance.sql")),
-                relays: render(include_str!("../../sql/postgres/relays.sql")),
-                blocked: render(include_str!("../../sql/postgres/blocked.sql")),
-                health: render(include_str!("../../sql/postgres/health.sql")),
-            },
+            sql: Sql::render(|sql| table.render(sql)),
             name: crew::name(),
             claim: link(CLAIM),
             settle: link(SETTLE),
-            ops: link(OPERATE),
+            ops: Arc::new(link(OPERATE)),
             presence: link(PRESENCE),
             standing: Mutex::new(Standing::default()),
+            sign: std::sync::Mutex::default(),
             owner: std::sync::Mutex::new(Uuid::new_v4()),
             held: Held::default(),
             cursors: std::sync::Mutex::new(Cursors::default()),
@@ -198,12 +118,20 @@ impl Store for Postgres {
         *self.owner.lock().expect("not poisoned")
     }
 
+    fn holds(&self, lease: &Lease) -> bool {
+        lease.owner == self.owner() && self.is_certainly_present()
+    }
+
     async fn claim(&self, claim: &Claim) -> Result<Claimed, StoreError> {
         self.claim_events(claim).await
     }
 
     async fn settle(&self, settlements: &[Settlement]) -> Result<Settled, StoreError> {
         self.settle_leases(settlements).await
+    }
+
+    fn abandon(&self, leases: &[Lease]) {
+        self.held.end(leases.iter().map(|lease| lease.owner));
     }
 
     async fn extend(&self, leases: &[Lease], lease: Duration) -> Result<Vec<Lease>, StoreError> {
@@ -228,6 +156,10 @@ impl Store for Postgres {
 
     async fn clean(&self, clean: &Clean) -> Result<u64, StoreError> {
         self.remove_old(clean).await
+    }
+
+    async fn remove(&self, ids: &[Uuid], archive: bool) -> Result<u64, StoreError> {
+        self.remove_ended(ids, archive).await
     }
 
     async fn stats(&self) -> Result<Stats, StoreError> {

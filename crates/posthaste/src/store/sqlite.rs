@@ -30,6 +30,7 @@ use tokio::sync::Notify;
 use uuid::Uuid;
 
 use self::ahead::Ahead;
+use self::claim::Answer;
 use self::home::Home;
 use self::link::Link;
 use self::presence::Standing;
@@ -71,62 +72,12 @@ struct Outbox {
     woken: Arc<Notify>,
 }
 
-struct Sql {
-    due: String,
-    ready: String,
-    read: String,
-    take: String,
-    rename: String,
-    park: String,
-    dead: String,
-    letter: String,
-    deliver: String,
-    deliver_delete: String,
-    settle: String,
-    extend: String,
-    leased: String,
-    old: String,
-    archive: String,
-    remove: String,
-    stats: String,
-    list: String,
-    list_some: String,
-    count: String,
-    count_some: String,
-    content: String,
-    finished: String,
-    latest: String,
-    audit: String,
-    revive: String,
-    again: String,
-    discard: String,
-    note: String,
-    crashed: String,
-    attempt: String,
-    surplus: String,
-    forget: String,
-    forget_some: String,
-    history: String,
-    browse_newest: String,
-    browse_oldest: String,
-    reach_newest: String,
-    reach_oldest: String,
-    next: String,
-    next_reach: String,
-    groups: String,
-    pause: String,
-    resume: String,
-    pauses: String,
-    start_job: String,
-    jobs: String,
-    job: String,
-    set_job: String,
-    advance: String,
-    leases: String,
-    blocking: String,
-    head: String,
-    newest: String,
-    behind: String,
+statements! { "sqlite":
+    due ready read take rename park dead letter deliver deliver_delete settle extend leased old
+    archive remove stats list list_some count count_some content finished latest audit revive
+    again discard ended note crashed attempt surplus forget forget_some history browse_newest
+    browse_oldest reach_newest reach_oldest next next_reach groups pause resume pauses start_job
+    jobs job set_job advance leases blocking head newest behind
 }
 
 impl Sqlite {
@@ -147,64 +98,7 @@ impl Sqlite {
                     .map_err(fault::of_schema)
             })
             .await?;
-        let render = |sql: &str| name.render(sql);
-        let sql = Sql {
-            due: render(include_str!("../../sql/sqlite/due.sql")),
-            ready: render(include_str!("../../sql/sqlite/ready.sql")),
-            read: render(include_str!("../../sql/sqlite/read.sql")),
-            take: render(include_str!("../../sql/sqlite/take.sql")),
-            rename: render(include_str!("../../sql/sqlite/rename.sql")),
-            park: render(include_str!("../../sql/sqlite/park.sql")),
-            dead: render(include_str!("../../sql/sqlite/dead.sql")),
-            letter: render(include_str!("../../sql/sqlite/letter.sql")),
-            deliver: render(include_str!("../../sql/sqlite/deliver.sql")),
-            deliver_delete: render(include_str!("../../sql/sqlite/deliver_delete.sql")),
-            settle: render(include_str!("../../sql/sqlite/settle.sql")),
-            extend: render(include_str!("../../sql/sqlite/extend.sql")),
-            leased: render(include_str!("../../sql/sqlite/leased.sql")),
-            old: render(include_str!("../../sql/sqlite/old.sql")),
-            archive: render(include_str!("../../sql/sqlite/archive.sql")),
-            remove: render(include_str!("../../sql/sqlite/remove.sql")),
-            stats: render(include_str!("../../sql/sqlite/stats.sql")),
-            list: render(include_str!("../../sql/sqlite/list.sql")),
-            list_some: render(include_str!("../../sql/sqlite/list_some.sql")),
-            count: render(include_str!("../../sql/sqlite/count.sql")),
-            count_some: render(include_str!("../../sql/sqlite/count_some.sql")),
-            content: render(include_str!("../../sql/sqlite/content.sql")),
-            finished: render(include_str!("../../sql/sqlite/finished.sql")),
-            latest: render(include_str!("../../sql/sqlite/latest.sql")),
-            audit: render(include_str!("../../sql/sqlite/audit.sql")),
-            revive: render(include_str!("../../sql/sqlite/revive.sql")),
-            again: render(include_str!("../../sql/sqlite/again.sql")),
-            discard: render(include_str!("../../sql/sqlite/discard.sql")),
-            note: render(include_str!("../../sql/sqlite/note.sql")),
-            crashed: render(include_str!("../../sql/sqlite/crashed.sql")),
-            attempt: render(include_str!("../../sql/sqlite/attempt.sql")),
-            surplus: render(include_str!("../../sql/sqlite/surplus.sql")),
-            forget: render(include_str!("../../sql/sqlite/forget.sql")),
-            forget_some: render(include_str!("../../sql/sqlite/forget_some.sql")),
-            history: render(include_str!("../../sql/sqlite/history.sql")),
-            browse_newest: render(include_str!("../../sql/sqlite/browse_newest.sql")),
-            browse_oldest: render(include_str!("../../sql/sqlite/browse_oldest.sql")),
-            reach_newest: render(include_str!("../../sql/sqlite/reach_newest.sql")),
-            reach_oldest: render(include_str!("../../sql/sqlite/reach_oldest.sql")),
-            next: render(include_str!("../../sql/sqlite/next.sql")),
-            next_reach: render(include_str!("../../sql/sqlite/next_reach.sql")),
-            groups: render(include_str!("../../sql/sqlite/groups.sql")),
-            pause: render(include_str!("../../sql/sqlite/pause.sql")),
-            resume: render(include_str!("../../sql/sqlite/resume.sql")),
-            pauses: render(include_str!("../../sql/sqlite/pauses.sql")),
-            start_job: render(include_str!("../../sql/sqlite/start_job.sql")),
-            jobs: render(include_str!("../../sql/sqlite/jobs.sql")),
-            job: render(include_str!("../../sql/sqlite/job.sql")),
-            set_job: render(include_str!("../../sql/sqlite/set_job.sql")),
-            advance: render(include_str!("../../sql/sqlite/advance.sql")),
-            leases: render(include_str!("../../sql/sqlite/leases.sql")),
-            blocking: render(include_str!("../../sql/sqlite/blocking.sql")),
-            head: render(include_str!("../../sql/sqlite/head.sql")),
-            newest: render(include_str!("../../sql/sqlite/newest.sql")),
-            behind: render(include_str!("../../sql/sqlite/behind.sql")),
-        };
+        let sql = Sql::render(|sql| name.render(sql));
         Ok(Self {
             outbox: Arc::new(Outbox {
                 key: name.name("").to_ascii_lowercase(),
@@ -314,17 +208,20 @@ impl Store for Sqlite {
             ClaimOrdering::None => Some(self.outbox.candidates(claim).await?),
             ClaimOrdering::Key(_) => None,
         };
-        let claim = claim.clone();
-        self.write(move |outbox, link| {
-            // By key already for the look: nobody else may relay between it and the lease.
-            let present = outbox.be_present(link)?;
-            let candidates = match candidates {
-                Some(candidates) => candidates,
-                None => outbox.look_for_events(link, &claim, outbox.start_of(&claim))?,
-            };
-            outbox.lease_events(link, &claim, candidates, &present)
-        })
-        .await
+        let (claim, ours) = (claim.clone(), self.outbox.clone());
+        let answer = self
+            .write(move |outbox, link| {
+                // By key already for the look: nobody else may relay between it and the lease.
+                let present = outbox.be_present(link)?;
+                let candidates = match candidates {
+                    Some(candidates) => candidates,
+                    None => outbox.look_for_events(link, &claim, outbox.start_of(&claim))?,
+                };
+                let claimed = outbox.lease_events(link, &claim, candidates, &present)?;
+                Ok(Answer::new(ours, claimed))
+            })
+            .await?;
+        Ok(answer.received())
     }
 
     async fn settle(&self, settlements: &[Settlement]) -> Result<Settled, StoreError> {
@@ -340,7 +237,9 @@ impl Store for Sqlite {
     }
 
     async fn take_over(&self) -> Result<usize, StoreError> {
-        self.write(|outbox, link| outbox.find_gone(link)).await
+        let new = self.write(|outbox, link| outbox.find_gone(link)).await?;
+        self.outbox.forget_gone();
+        Ok(new)
     }
 
     async fn lead(&self) -> Result<bool, StoreError> {
@@ -363,6 +262,12 @@ impl Store for Sqlite {
     async fn clean(&self, clean: &Clean) -> Result<u64, StoreError> {
         let clean = *clean;
         self.write(move |outbox, link| outbox.remove_old(link, &clean))
+            .await
+    }
+
+    async fn remove(&self, ids: &[Uuid], archive: bool) -> Result<u64, StoreError> {
+        let ids = ids.to_vec();
+        self.write(move |outbox, link| outbox.remove_ended(link, &ids, archive))
             .await
     }
 
@@ -477,7 +382,10 @@ impl Store for Sqlite {
     }
 
     async fn pauses(&self) -> Result<Vec<Pause>, StoreError> {
-        self.read(|outbox, link| outbox.paused(link)).await
+        // Not with what operators ask for: a pause is to be obeyed within a second.
+        let outbox = self.outbox.clone();
+        let looker = &self.outbox.home.looker;
+        looker.run(move |link| outbox.paused(link)).await
     }
 
     async fn start_job_as(
@@ -487,7 +395,16 @@ impl Store for Sqlite {
         act: &Act,
     ) -> Result<StartedJob, StoreError> {
         let (redelivery, act) = (redelivery.clone(), act.clone());
-        self.write(move |outbox, link| outbox.begin(link, id, &redelivery, &act))
+        let filter = redelivery.meant()?;
+        // Who asks again need not wait until everything is counted once more.
+        if let Some(job) = self.job(id).await? {
+            return Ok(StartedJob { job, new: false });
+        }
+        // Counted where nobody waits for it but those who ask.
+        let total = self
+            .read(move |outbox, link| outbox.total(link, &filter))
+            .await?;
+        self.write(move |outbox, link| outbox.begin(link, id, &redelivery, total, &act))
             .await
     }
 
@@ -528,5 +445,101 @@ impl Store for Sqlite {
 
     async fn health(&self) -> Result<Health, StoreError> {
         self.read(|outbox, link| outbox.condition(link)).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use posthaste_testkit::file::FreshFile;
+
+    use super::super::Reach;
+    use super::*;
+
+    async fn store(file: &FreshFile) -> Sqlite {
+        let table = Table::parse("shop.outbox").unwrap();
+        Sqlite::connect(&file.address(), table).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn what_operators_ask_holds_up_neither_claims_nor_pauses() {
+        let file = FreshFile::new();
+        let store = store(&file).await;
+        let (go_on, waits) = channel::<()>();
+        let reader = &store.outbox.home.reader;
+        let busy = reader.begin(move |_| Ok(waits.recv().is_ok()));
+        let redelivery = Redelivery {
+            filter: Filter::default(),
+            rate: None,
+        };
+        let act = Act {
+            actor: "ann".to_owned(),
+            why: "mended".to_owned(),
+        };
+        let mut job = store.start_job(&redelivery, &act);
+        tokio::select! {
+            biased;
+            _ = &mut job => panic!("it was not counted by the thread that reads"),
+            () = async {
+                store.claim(&Claim::new(1)).await.unwrap();
+                assert!(store.pauses().await.unwrap().is_empty());
+                store.take_over().await.unwrap();
+            } => {}
+        }
+        go_on.send(()).unwrap();
+        assert!(busy.wait().await.unwrap());
+        assert_eq!(job.await.unwrap().state, JobState::Running);
+    }
+
+    #[tokio::test]
+    async fn a_question_that_takes_too_long_is_given_up_and_the_next_is_answered() {
+        let file = FreshFile::new();
+        let store = store(&file).await;
+        let endless = "with recursive n (i) as (select 1 union all select i + 1 from n) select count(*) from n";
+        let limit = Duration::from_millis(100);
+        let asked = store
+            .read(move |_, link| {
+                link.read_within(limit, |connection| {
+                    connection.query_row(endless, [], |row| row.get::<_, i64>(0))
+                })
+            })
+            .await;
+        assert_eq!(asked.unwrap_err().code(), "store.slow");
+        tokio::time::sleep(2 * limit).await;
+        assert_eq!(store.count(&Filter::default()).await.unwrap(), 0);
+    }
+
+    // F9
+    #[tokio::test]
+    async fn events_of_a_destination_that_is_down_are_passed_once_and_not_by_every_look() {
+        let file = FreshFile::new();
+        let store = store(&file).await;
+        let minute = Duration::from_secs(60);
+        let old = decode::now() - decode::length(minute);
+        let fill = file
+            .sql("insert into {outbox} (topic, payload, next_attempt_at) values ('down', '1', ?1)");
+        file.open().execute(&fill, [old]).unwrap();
+        let look = |reach| Claim {
+            reach,
+            except_topics: vec!["down".to_owned()],
+            ..Claim::new(10)
+        };
+        for ordering in [
+            ClaimOrdering::None,
+            ClaimOrdering::Key(super::super::OnFailure::Block),
+        ] {
+            let claim = Claim {
+                ordering,
+                ..look(Reach::Oldest)
+            };
+            assert!(store.claim(&claim).await.unwrap().events.is_empty());
+            assert!(store.outbox.start_of(&look(Reach::Onward)).0 > old);
+        }
+        let all = Claim {
+            reach: Reach::Onward,
+            ..Claim::new(10)
+        };
+        assert_eq!(store.claim(&all).await.unwrap().events.len(), 1);
     }
 }

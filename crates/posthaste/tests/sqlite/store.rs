@@ -44,8 +44,7 @@ async fn a_relay_that_was_idle_for_long_is_woken_too() {
     settle_down(&store).await;
     tokio::time::sleep(Duration::from_secs(3)).await;
     file.enqueue(&[message()]);
-    let long = Duration::from_secs(3);
-    tokio::time::timeout(long, store.woken()).await.unwrap();
+    is_woken(&store).await;
 }
 
 #[tokio::test]
@@ -192,7 +191,7 @@ async fn a_look_that_finds_nothing_waits_for_no_writer() {
     let connection = file.open();
     connection.execute_batch("begin immediate").unwrap();
     let claim = Claim::new(1);
-    let claimed = tokio::time::timeout(Duration::from_secs(3), store.claim(&claim)).await;
+    let claimed = tokio::time::timeout(PATIENCE, store.claim(&claim)).await;
     assert!(claimed.unwrap().unwrap().events.is_empty());
 }
 

@@ -58,7 +58,7 @@ fn the_settings_are_those_of_the_document_in_code_and_in_the_configuration() {
     assert_eq!(settings.scope.namespace.as_deref(), Some(NAMESPACE));
 }
 
-// mini-chat-2.2.7, mini-chat-3.3.4
+// mini-chat-2.2.7, mini-chat-3.3.4, mini-chat-3.3.7
 #[test]
 fn the_deployment_configures_the_dispatcher_by_variables() {
     let read = |variables: &'static [(&str, &str)]| {

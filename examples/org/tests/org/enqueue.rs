@@ -189,7 +189,7 @@ fn a_name_of_a_table_cannot_smuggle_a_statement_in() {
     assert_eq!(quoted.table().name(), "odd \" name");
 }
 
-// org-5.4.1, org-5.4.2, org-5.4.3, org-9.9, B12
+// org-5.4.1, org-5.4.2, org-5.4.3, org-5.4.5, org-9.9, B12
 #[tokio::test]
 async fn the_trace_of_a_request_goes_all_the_way_to_the_handler() {
     let scene = Scene::new().await;

@@ -232,7 +232,7 @@ async fn the_gauge_tells_which_process_leads_and_follows_when_that_is_killed() {
     .await;
 }
 
-// org-10.5.4, B7, F8
+// org-10.5.4, org-10.2.5, B7, F8
 #[tokio::test]
 async fn a_leader_that_hangs_keeps_the_lock_and_the_gauges_of_the_others_show_it() {
     let scene = Scene::new().await;

@@ -55,7 +55,7 @@ impl Ledger {
     pub(super) fn rolled_back(&self, event: Uuid, item: &str) {
         self.pages().rolled_back.insert(event);
         self.note(&format!(
-            "a card is declined: the order of a {item} is rolled back, and its event with it"
+            "a card is declined: an order ({item}) is rolled back, and its event with it"
         ));
     }
 

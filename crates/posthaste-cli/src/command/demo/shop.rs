@@ -19,7 +19,8 @@ const ORDERS: &str = "create table if not exists orders (number integer primary 
 const ITEMS: [&str; 10] = [
     "book", "lamp", "chair", "kettle", "globe", "radio", "clock", "teapot", "mirror", "carpet",
 ];
-/// What no courier will ever take, what breaks twice before it arrives, and how often they come.
+/// What no courier will ever take, what breaks twice before it arrives, and below which of all
+/// chances each of them comes: a piano once in a hundred, an anvil twice, a vase three times.
 const ODD_ITEMS: [(&str, f64); 3] = [("piano", 0.01), ("anvil", 0.03), ("vase", 0.06)];
 
 /// Makes the shop's own table and the outbox in one file.

@@ -57,7 +57,7 @@ pub(super) const TYPE: SinkType = SinkType {
             name: "tls",
             kind: Kind::Boolean,
             default: Default::Is("false"),
-            doc: "Whether to connect with TLS. `ca_file` and `certificate_file` switch it on, too.",
+            doc: "Whether to connect with TLS. `ca_file` and `client_certificate_file` switch it on, too.",
             example: "true",
         },
         Key {

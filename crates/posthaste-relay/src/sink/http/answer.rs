@@ -31,10 +31,13 @@ pub(super) async fn outcome(response: Response, told: Told<'_>) -> Outcome {
         excerpt => format!("the endpoint answered {status}: {excerpt}"),
     };
     match status {
-        StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY | StatusCode::TOO_MANY_REQUESTS => {
-            again(why, wish)
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
+            again(why, wish, Outcome::Busy)
         }
-        _ if status.is_server_error() => again(why, wish),
+        StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY => {
+            again(why, wish, Outcome::RetryAfter)
+        }
+        _ if status.is_server_error() => again(why, wish, Outcome::RetryAfter),
         _ if status.is_redirection() => Outcome::Reject(format!(
             "{why} (redirects are not followed: change the URL)"
         )),
@@ -42,9 +45,9 @@ pub(super) async fn outcome(response: Response, told: Told<'_>) -> Outcome {
     }
 }
 
-fn again(why: String, wish: Option<Duration>) -> Outcome {
+fn again(why: String, wish: Option<Duration>, later: fn(String, Duration) -> Outcome) -> Outcome {
     match wish {
-        Some(wish) => Outcome::RetryAfter(why, wish),
+        Some(wish) => later(why, wish),
         None => Outcome::Retry(why),
     }
 }

@@ -1,5 +1,5 @@
-//! A look at a cluster: whether it lets us in, what its topic is like, and what an acknowledgement
-//! is worth there. It writes nothing, and makes no topic.
+//! A look at a cluster: whether it lets us in, what its topic is like, whether it may be written to, and what an
+//! acknowledgement is worth there. Nothing is stored, and no topic is made.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -9,15 +9,20 @@ use rdkafka::ClientConfig;
 use rdkafka::admin::{AdminClient, AdminOptions, ResourceSpecifier};
 use rdkafka::config::FromClientConfigAndContext;
 use rdkafka::metadata::{Metadata, MetadataTopic};
-use rdkafka::producer::Producer;
+use rdkafka::producer::{BaseRecord, Producer};
 use rdkafka::types::RDKafkaErrorCode as Code;
+use tokio::sync::oneshot;
 
 use super::answer::told;
-use super::link::{Health, Link, Watcher};
+use super::link::{Health, Link, Report, Watcher};
 
 const TICK: Duration = Duration::from_millis(20);
-/// What no look can find out.
+/// What a look cannot always find out.
 const RIGHT: &str = "whether WRITE is granted shows with the first events";
+/// A topic that takes records of more bytes than this is not sent one that is larger.
+const LARGEST_TRIAL: usize = 8 << 20;
+/// Reports come this much later than the timeout: librdkafka looks once in a second.
+const SLACK: Duration = Duration::from_secs(3);
 
 pub(super) struct Look {
     pub(super) config: ClientConfig,
@@ -63,19 +68,64 @@ impl Look {
             number(seen.partitions, "partition"),
             number(seen.replicas, "replica")
         );
-        match look.limits(name).await {
-            Ok((size, replicas)) => Ok(format!(
-                "{topic} and takes records of up to {size} bytes; {RIGHT}; an acknowledgement means that \
-                 all in-sync replicas have it, at least {replicas}{}",
-                match replicas.min(seen.replicas) {
-                    0 | 1 => ": one broker that is lost for good can take it along",
-                    _ => "",
-                }
+        let (size, replicas) = match look.limits(name).await {
+            Ok(limits) => limits,
+            Err(why) => {
+                return Ok(format!(
+                    "{topic}; its limits cannot be seen ({why}), nor whether WRITE is granted: that shows with \
+                     the first events; an acknowledgement means that all in-sync replicas have it"
+                ));
+            }
+        };
+        let right = match look.may_write(name, size).await? {
+            true => "this user may write to it",
+            false => RIGHT,
+        };
+        Ok(format!(
+            "{topic} and takes records of up to {size} bytes; {right}; an acknowledgement means that \
+             all in-sync replicas have it, at least {replicas}{}",
+            match replicas.min(seen.replicas) {
+                0 | 1 => ": one broker that is lost for good can take it along",
+                _ => "",
+            }
+        ))
+    }
+
+    /// Whether this user may write to the topic, if that can be found out: a record that is too large for it is
+    /// refused by the leader, and never stored; but before that it is looked who sends it.
+    async fn may_write(&self, topic: &str, limit: usize) -> Result<bool, String> {
+        if limit > LARGEST_TRIAL {
+            return Ok(false);
+        }
+        let mut config = self.config.clone();
+        config
+            .set("enable.idempotence", "false")
+            .set("message.send.max.retries", "0")
+            .set("message.max.bytes", (2 * LARGEST_TRIAL).to_string());
+        // Some property may not go with that: then it is not known.
+        let Ok(link) = Link::new(&config, self.untold.clone()) else {
+            return Ok(false);
+        };
+        let (ticket, report) = oneshot::channel();
+        let noise = noise(limit + 1);
+        let record = BaseRecord::with_opaque_to(topic, Box::new(ticket))
+            .key("")
+            .payload(&noise);
+        if let Err((error, _)) = link.producer.send(record) {
+            tracing::debug!(target: "posthaste::kafka", "no trial: {error}");
+            return Ok(false);
+        }
+        match tokio::time::timeout(self.timeout + SLACK, report).await {
+            Ok(Ok(Report::Failed(Code::MessageSizeTooLarge))) => Ok(true),
+            Ok(Ok(Report::Failed(Code::TopicAuthorizationFailed))) => Err(format!(
+                "topic {topic:?} may not be written to: grant WRITE"
             )),
-            Err(why) => Ok(format!(
-                "{topic}; its limits cannot be seen ({why}); {RIGHT}; an acknowledgement means that all \
-                 in-sync replicas have it"
+            Ok(Ok(Report::Acknowledged)) => Err(format!(
+                "topic {topic:?} took a record of {} bytes, which is more than it says that it takes: look at its \
+                 max.message.bytes, and skip that record",
+                limit + 1
             )),
+            _ => Ok(false),
         }
     }
 
@@ -137,6 +187,20 @@ impl Look {
             .zip(value("min.insync.replicas"))
             .ok_or_else(|| "they are not told".to_owned())
     }
+}
+
+/// Bytes that no compression makes fewer: the record must not become one that fits.
+fn noise(length: usize) -> Vec<u8> {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut noise = Vec::with_capacity(length + 8);
+    while noise.len() < length {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        noise.extend_from_slice(&state.to_le_bytes());
+    }
+    noise.truncate(length);
+    noise
 }
 
 fn seen(metadata: &Metadata, name: &str) -> Result<Seen, String> {

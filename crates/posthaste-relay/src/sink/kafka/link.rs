@@ -67,6 +67,7 @@ fn tend(producer: Arc<BaseProducer<Watcher>>) {
     let health = producer.context().0.clone();
     while !health.is_over() {
         producer.poll(TICK);
+        health.take_note();
         health.judge();
     }
     // Also of records that are being handed over right now. Dropped by this thread, which may wait
@@ -82,6 +83,8 @@ pub(super) struct Health {
     made: Instant,
     over: AtomicBool,
     acknowledged: AtomicU64,
+    /// Something was acknowledged, and not yet written down with its time.
+    just_acknowledged: AtomicBool,
     /// No broker could be reached, for the first time since the last acknowledgement.
     down: AtomicU64,
     /// A connection broke that had been in use.
@@ -106,6 +109,7 @@ impl Health {
             made: Instant::now(),
             over: AtomicBool::new(false),
             acknowledged: AtomicU64::new(0),
+            just_acknowledged: AtomicBool::new(false),
             down: AtomicU64::new(0),
             broken: AtomicU64::new(0),
             why: Mutex::default(),
@@ -147,10 +151,19 @@ impl Health {
         last > 0 && self.now().saturating_sub(last) < milliseconds(time)
     }
 
+    /// Writes down when something was acknowledged: once for all that came together, as to ask for the time
+    /// of each costs more than all the rest of its report.
+    fn take_note(&self) {
+        if self.just_acknowledged.swap(false, Ordering::Relaxed) {
+            self.acknowledged.store(self.now(), Ordering::Relaxed);
+        }
+    }
+
     /// Ends the producer if the cluster is lost.
     fn judge(&self) {
         let down = at(&self.down);
-        let lost = down > at(&self.acknowledged) && self.now() - down >= milliseconds(PATIENCE);
+        let lost = down > at(&self.acknowledged)
+            && self.now().saturating_sub(down) >= milliseconds(PATIENCE);
         if lost {
             let heard = self.lock().heard.clone();
             self.end(&heard.unwrap_or_else(|| "no broker can be reached".to_owned()));
@@ -158,7 +171,9 @@ impl Health {
     }
 
     fn heard(&self, code: Option<Code>, text: &str) {
-        let now = self.now();
+        // What was acknowledged came before.
+        self.take_note();
+        let now = self.now().max(at(&self.acknowledged) + 1);
         match code {
             Some(Code::AllBrokersDown) => {
                 if at(&self.down) <= at(&self.acknowledged) {
@@ -205,7 +220,7 @@ impl ProducerContext for Watcher {
     fn delivery(&self, result: &DeliveryResult<'_>, ticket: Self::DeliveryOpaque) {
         let report = match result {
             Ok(_) => {
-                self.0.acknowledged.store(self.0.now(), Ordering::Relaxed);
+                self.0.just_acknowledged.store(true, Ordering::Relaxed);
                 Report::Acknowledged
             }
             Err((error, _)) => Report::Failed(error.rdkafka_error_code().unwrap_or(Code::Fail)),

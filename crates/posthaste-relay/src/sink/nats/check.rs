@@ -1,16 +1,24 @@
-//! A look at a server that publishes no event: whether events could be delivered, and what an
-//! acknowledgement would mean.
+//! A look at a server that stores nothing: whether events could be delivered, and what an acknowledgement would
+//! mean.
 
 use std::time::Duration;
 
-use async_nats::{Request, RequestErrorKind};
+use async_nats::{HeaderMap, Request, RequestErrorKind};
+use bytes::Bytes;
 use serde::Deserialize;
 
-use super::link::{Connection, Place};
+use super::link::{Connection, Failure, Place};
 use crate::template::Template;
 
 /// Which streams there are, or which one stores a subject.
 const LIST: &str = "$JS.API.STREAM.LIST";
+
+/// By this a stream refuses a message that is meant for another one.
+const EXPECTED_STREAM: &str = "Nats-Expected-Stream";
+/// No stream has this name.
+const NO_STREAM: &str = "posthaste-sink-check";
+/// Tells who listens without JetStream that it is no event.
+const CHECK: &str = "posthaste-check";
 
 /// What JetStream answers. The rest of it differs between versions, and does not matter here.
 #[derive(Deserialize)]
@@ -66,16 +74,41 @@ pub(super) async fn look(
             .filter_map(|stream| stream.described().ok())
             .collect(),
     };
-    match (known.is_empty(), subject.fixed()) {
-        (false, _) => Ok(format!(
-            "NATS {} at {place}, messages of up to {} bytes with their headers; {}; whether this user may \
-             publish there shows with the first events",
-            server.version,
-            server.max_payload,
-            known.join("; ")
-        )),
-        (true, Some(subject)) => Err(format!("no stream stores subject {subject:?}: add one")),
-        (true, None) => Err("there is no stream yet that would store events: add one".to_owned()),
+    let right = match (known.is_empty(), subject.fixed()) {
+        (true, Some(subject)) => {
+            return Err(format!("no stream stores subject {subject:?}: add one"));
+        }
+        (true, None) => {
+            return Err("there is no stream yet that would store events: add one".to_owned());
+        }
+        (false, Some(subject)) if may_publish(&connection, subject, timeout).await? => {
+            "this user may publish there"
+        }
+        (false, _) => "whether this user may publish there shows with the first events",
+    };
+    Ok(format!(
+        "NATS {} at {place}, messages of up to {} bytes with their headers; {}; {right}",
+        server.version,
+        server.max_payload,
+        known.join("; ")
+    ))
+}
+
+/// Whether this user may publish to the subject, if that can be found out: a message for a stream of another name
+/// is refused by the one that is there, and never stored, once the server has let it through.
+async fn may_publish(
+    connection: &Connection,
+    subject: &str,
+    timeout: Duration,
+) -> Result<bool, String> {
+    let mut headers = HeaderMap::new();
+    headers.insert(EXPECTED_STREAM, NO_STREAM);
+    headers.insert(CHECK, "true");
+    let published = connection.publish(subject, headers, Bytes::new(), timeout / 2);
+    match published.await {
+        Ok(_) => Ok(true),
+        Err(Failure::Denied) => Err(format!("this user may not publish to subject {subject:?}")),
+        Err(_) => Ok(false),
     }
 }
 

@@ -10,7 +10,8 @@ use lapin::tcp::RustlsConnector;
 use lapin::types::{FieldTable, ShortString};
 use lapin::uri::AMQPUri;
 use lapin::{
-    AsyncTcpStream, BasicProperties, Channel, Connection, ConnectionProperties, Event, ExchangeKind,
+    AsyncTcpStream, BasicProperties, Channel, Connection, ConnectionProperties, ErrorKind, Event,
+    ExchangeKind,
 };
 
 use super::message::Writer;
@@ -19,6 +20,8 @@ use super::socket::{Socket, keep};
 
 /// What is shorter is in any text by chance.
 const SECRET: usize = 4;
+/// How often a look tries to write, if it does not get to know why it may not.
+const TRIALS: usize = 5;
 
 /// A server and an exchange of it, and how to write to it.
 pub(super) struct Post {
@@ -234,20 +237,18 @@ impl Post {
         };
         let key = self.writer.routing_key.fixed();
         let (name, routing_key) = (short(exchange)?, short(key.unwrap_or_default())?);
-        let channel = link.connection.create_channel().await.map_err(broken)?;
-        let tried = async {
-            channel.tx_select().await?;
-            let (options, properties) =
-                (BasicPublishOptions::default(), BasicProperties::default());
-            let sent = channel.basic_publish(name, routing_key, options, b"", properties);
-            drop(sent.await?);
-            channel.tx_rollback().await
-        };
-        match tried.await {
-            Ok(()) => {
-                let _ = channel.close(200, "OK".into()).await;
-                Ok(())
+        let mut tried = trial(&link.connection, &name, &routing_key).await;
+        for _ in 1..TRIALS {
+            // The server was so quick to close the channel that it does not know any more why.
+            match &tried {
+                Err(error) if matches!(error.kind(), ErrorKind::InvalidChannelState(..)) => {
+                    tried = trial(&link.connection, &name, &routing_key).await;
+                }
+                _ => break,
             }
+        }
+        match tried {
+            Ok(()) => Ok(()),
             Err(error) if Refusal::of(&error).is_some() => {
                 let said = self.hide(&told(&error));
                 // Rights may differ by routing key, and that of events is another.
@@ -283,6 +284,30 @@ impl Link {
         let closing = self.connection.close(200, "OK".into());
         let _ = tokio::time::timeout(patience, closing).await;
     }
+}
+
+/// Publishes on a channel of its own, and takes it back.
+async fn trial(
+    connection: &Connection,
+    exchange: &ShortString,
+    routing_key: &ShortString,
+) -> lapin::Result<()> {
+    let channel = connection.create_channel().await?;
+    channel.tx_select().await?;
+    let (options, properties) = (BasicPublishOptions::default(), BasicProperties::default());
+    let sent = channel.basic_publish(
+        exchange.clone(),
+        routing_key.clone(),
+        options,
+        b"",
+        properties,
+    );
+    // At once, so that it is what the server answers to if it closes the channel.
+    let (sent, taken_back) = tokio::join!(sent, channel.tx_rollback());
+    taken_back?;
+    drop(sent?);
+    let _ = channel.close(200, "OK".into()).await;
+    Ok(())
 }
 
 async fn confirming(connection: &Connection) -> lapin::Result<Channel> {

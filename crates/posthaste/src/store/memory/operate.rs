@@ -32,6 +32,16 @@ impl Contents {
         });
     }
 
+    pub(super) fn remove(&mut self, sequences: &[i64], archive: bool) -> u64 {
+        for sequence in sequences {
+            let removed = self.rows.remove(*sequence);
+            if archive {
+                self.archive.extend(removed.map(|row| row.record()));
+            }
+        }
+        sequences.len() as u64
+    }
+
     pub(super) fn redeliver(&mut self, ids: &[Uuid], act: &Act, now: SystemTime) -> Vec<Uuid> {
         let acted = self.rows.redeliver(ids, now);
         for (origin, id, topic) in &acted {

@@ -134,6 +134,14 @@ impl Rows {
         Some(row)
     }
 
+    /// Those of these that were delivered or died.
+    pub(super) fn ended(&self, ids: &[Uuid]) -> Vec<i64> {
+        let ended =
+            |row: &&Stored| matches!(row.state, State::Delivered { .. } | State::Dead { .. });
+        let named = ids.iter().filter_map(|id| self.by_id(*id));
+        named.filter(ended).map(|row| row.sequence).collect()
+    }
+
     /// One batch of what the cleaner removes: the delivered first, the oldest first.
     pub(super) fn past_retention(&self, clean: &Clean, now: SystemTime) -> Vec<i64> {
         let mut old: Vec<(bool, SystemTime, i64)> = self
@@ -439,6 +447,7 @@ fn letter(row: &Stored, topic: &str) -> Option<Row> {
         error: row.last_error.as_deref(),
         attempts: row.attempts,
         created_at: row.created_at,
+        history: row.history.iter().rev().collect(),
     };
     let headers = death.letter(row.values.headers.as_bytes())?;
     let mut letter = anew(row.values.clone(), headers);

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::MutexGuard;
+use std::time::Instant;
 
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -9,8 +10,8 @@ use uuid::Uuid;
 
 use super::decode::{self, Timestamp};
 use super::{Postgres, topics};
-use crate::store::cursors::{Cursor, Cursors};
-use crate::store::{Claim, Claimed, OnFailure, Ordering, Store, StoreError};
+use crate::store::cursors::{Cursor, Cursors, End};
+use crate::store::{Claim, Claimed, OnFailure, Ordering, Scope, Store, StoreError};
 
 /// With ordering by key, how many due events to look at for each one that is wanted.
 const LOOK: u32 = 4;
@@ -18,20 +19,19 @@ const LOOK: u32 = 4;
 impl Postgres {
     /// Claims as the owner that others know.
     pub(super) async fn claim_events(&self, claim: &Claim) -> Result<Claimed, StoreError> {
-        let (owner, gone) = {
+        let (owner, asking, gone) = {
             let standing = self.be_present().await?;
             let owner = self.owner();
-            // The claim itself counts, so that its name is not given up meanwhile.
-            self.held.take(owner, 1);
-            (owner, standing.gone.iter().copied().collect())
+            let gone = standing.gone.iter().copied().collect();
+            (owner, self.held.ask(owner), gone)
         };
         let claimed = self.claim_as(owner, gone, claim).await;
         match &claimed {
-            Ok(claimed) => self.held.take(owner, claimed.leases()),
-            Err(StoreError::Unavailable(_)) => self.held.doubt(),
-            Err(_) => {}
+            Ok(claimed) => asking.answered(claimed.leases()),
+            // What was leased, if anything was, nobody knows.
+            Err(StoreError::Unavailable(_)) => drop(asking),
+            Err(_) => asking.answered(0),
         }
-        self.held.end(std::iter::once(owner));
         claimed
     }
 
@@ -41,8 +41,8 @@ impl Postgres {
         gone: Vec<Uuid>,
         claim: &Claim,
     ) -> Result<Claimed, StoreError> {
-        let from = self.cursors().from(claim.reach);
-        let from = (Timestamp(from.0), from.1);
+        let from = self.cursors().from(claim);
+        let (from_at, from_sequence) = (Timestamp(from.0), from.1);
         let limit = i64::from(claim.limit);
         let bytes = i64::try_from(claim.bytes).unwrap_or(i64::MAX);
         let lease = claim.lease.as_secs_f64();
@@ -57,29 +57,34 @@ impl Postgres {
             &topics,
             &claim.scope.tenant_id,
             &claim.except_topics,
-            &from.0,
-            &from.1,
+            &from_at,
+            &from_sequence,
             &gone,
             &claim.dead_letters,
             &bytes,
         ];
         let Ordering::Key(on_failure) = claim.ordering else {
-            let rows = self.claim.query("claim", &self.sql.claim, &params).await?;
+            let (rows, at) = self.look(claim, "claim", &self.sql.claim, &params).await?;
             let more = rows.len() as i64 >= limit || rows.first().is_some_and(decode::is_cut);
             let last = rows.iter().map(place).max();
-            self.cursors().ended(claim, last, more);
+            let end = End {
+                from,
+                last,
+                more,
+                at,
+            };
+            self.cursors().ended(claim, end);
             return Ok(self.claimed(&rows, owner, more));
         };
-        let look = limit * i64::from(LOOK);
+        let look = claim.look_at_least(limit * i64::from(LOOK));
         let on_failure = match on_failure {
             OnFailure::Block => "block",
             OnFailure::Park => "park",
             OnFailure::Skip => "skip",
         };
         params.extend([&look as &(dyn ToSql + Sync), &on_failure]);
-        let mut rows = self
-            .claim
-            .query("claim_keyed", &self.sql.claim_keyed, &params)
+        let (mut rows, at) = self
+            .look(claim, "claim_keyed", &self.sql.claim_keyed, &params)
             .await?;
         let looked_at: i64 = rows.first().map_or(0, |row| row.get("looked_at"));
         let last_seen = rows.first().and_then(|row| {
@@ -93,7 +98,13 @@ impl Postgres {
             true => rows.iter().map(place).max(),
             false => last_seen,
         };
-        self.cursors().ended(claim, last, more);
+        let end = End {
+            from,
+            last,
+            more,
+            at,
+        };
+        self.cursors().ended(claim, end);
         let mut claimed = self.claimed(&rows, owner, more);
         // Within a key the sequence decides, also over which was due first after a retry.
         claimed.events.sort_by_key(|event| event.sequence);
@@ -101,6 +112,31 @@ impl Postgres {
             hold_back(&mut claimed, &rows);
         }
         Ok(claimed)
+    }
+
+    /// Runs a claim. If there may be many due events that it is not about, it also asks, in the same round trip,
+    /// what time it was before: claims that find nothing are not to pass them again and again.
+    async fn look(
+        &self,
+        claim: &Claim,
+        name: &'static str,
+        sql: &str,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<(Vec<Row>, Option<i64>), StoreError> {
+        let rows = self.claim.query(name, sql, params);
+        if claim.except_topics.is_empty() && claim.scope == Scope::default() {
+            return Ok((rows.await?, None));
+        }
+        let sent = Instant::now();
+        let moment = async {
+            let rows = self.claim.query("moment", &self.sql.moment, &[]).await;
+            let now: Timestamp = rows.ok()?.first()?.get(0);
+            // Whichever of the two was run first, the claim was not sent before.
+            let since = i64::try_from(sent.elapsed().as_micros()).ok()?;
+            Some(now.0.saturating_sub(since))
+        };
+        let (rows, moment) = tokio::join!(rows, moment);
+        Ok((rows?, moment))
     }
 
     fn cursors(&self) -> MutexGuard<'_, Cursors> {

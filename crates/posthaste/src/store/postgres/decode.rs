@@ -93,7 +93,7 @@ impl<'a> FromSql<'a> for JsonText<'a> {
 }
 
 /// Text for people. A database without an encoding (`SQL_ASCII`) holds any bytes.
-struct Shown(String);
+pub(super) struct Shown(pub(super) String);
 
 impl<'a> FromSql<'a> for Shown {
     fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Self, Failure> {
@@ -221,9 +221,17 @@ fn text<'r, T: FromSql<'r>>(row: &'r Row, column: usize) -> Result<T, String> {
         .map_err(|_| format!("{} is not text in UTF-8", row.columns()[column].name()))
 }
 
+pub(super) fn shown(row: &Row, column: &str) -> String {
+    row.get::<_, Shown>(column).0
+}
+
+pub(super) fn maybe_shown(row: &Row, column: &str) -> Option<String> {
+    row.get::<_, Option<Shown>>(column).map(|shown| shown.0)
+}
+
 pub(super) fn record(row: &Row) -> Record {
-    let shown = |column| row.get::<_, Shown>(column).0;
-    let maybe_shown = |column| row.get::<_, Option<Shown>>(column).map(|shown| shown.0);
+    let shown = |column| shown(row, column);
+    let maybe_shown = |column| maybe_shown(row, column);
     let time = |column| row.get::<_, Timestamp>(column).system_time();
     let maybe = |column| {
         row.get::<_, Option<Timestamp>>(column)
@@ -260,7 +268,7 @@ pub(super) fn record(row: &Row) -> Record {
 pub(super) fn content(row: &Row) -> Content {
     let headers: JsonText<'_> = row.get("headers");
     let payload = payload(row.get("payload"), || row.get("payload_bytes"));
-    let content_type = row.get::<_, Shown>("content_type").0;
+    let content_type = shown(row, "content_type");
     Content::new(content_type, headers.0, payload)
 }
 
@@ -270,7 +278,7 @@ pub(super) fn audit(row: &Row) -> Audit {
         actor: row.get("actor"),
         act: row.get("act"),
         event_id: row.get("event_id"),
-        topic: row.get("topic"),
+        topic: shown(row, "topic"),
         why: row.get("why"),
     }
 }

@@ -22,6 +22,16 @@ impl Held {
         self.leases.lock().expect("not poisoned")
     }
 
+    /// A claim is asked for under this name. It counts itself, so that its name is not given up meanwhile.
+    pub(super) fn ask(&self, owner: Uuid) -> Asking<'_> {
+        self.take(owner, 1);
+        Asking {
+            held: self,
+            owner,
+            answered: false,
+        }
+    }
+
     pub(super) fn take(&self, owner: Uuid, leases: usize) {
         if leases > 0 {
             *self.leases().entry(owner).or_default() += leases;
@@ -63,5 +73,29 @@ impl Held {
     /// From now on events are leased under another name.
     pub(super) fn renamed(&self) {
         self.in_doubt.store(false, Ordering::SeqCst);
+    }
+}
+
+/// A claim under way. Whoever gives it up, which may be at any time, never gets its answer.
+pub(super) struct Asking<'h> {
+    held: &'h Held,
+    owner: Uuid,
+    answered: bool,
+}
+
+impl Asking<'_> {
+    /// It is known what was leased.
+    pub(super) fn answered(mut self, leases: usize) {
+        self.held.take(self.owner, leases);
+        self.answered = true;
+    }
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        if !self.answered {
+            self.held.doubt();
+        }
+        self.held.end(std::iter::once(self.owner));
     }
 }

@@ -20,6 +20,7 @@ use crate::store::StoreError;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(super) struct Link {
+    patience: Duration,
     config: Config,
     connector: Connector,
     setup: &'static str,
@@ -42,6 +43,7 @@ impl Link {
         listener: (Arc<str>, Arc<Notify>),
     ) -> Self {
         Self {
+            patience: PATIENCE,
             config,
             connector,
             setup,
@@ -67,7 +69,7 @@ impl Link {
             return Ok(session.clone());
         }
         *slot = None;
-        let session = Arc::new(in_time(self.open()).await?);
+        let session = Arc::new(self.in_time(self.open()).await?);
         *slot = Some(session.clone());
         Ok(session)
     }
@@ -97,7 +99,7 @@ impl Link {
         sql: &str,
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, StoreError> {
-        let result = in_time(session.query(name, sql, params)).await;
+        let result = self.in_time(session.query(name, sql, params)).await;
         self.end_after(session, result).await
     }
 
@@ -110,7 +112,8 @@ impl Link {
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, StoreError> {
         let session = self.session().await?;
-        let result = in_time(session.query_within(limit, name, sql, params)).await;
+        let question = session.query_within(limit, name, sql, params);
+        let result = self.in_time(question).await;
         self.end_after(&session, result).await.map_err(slow)
     }
 
@@ -119,7 +122,10 @@ impl Link {
         session: &Arc<Session>,
         result: Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        if result.is_err() {
+        if let Err(error) = &result {
+            if is_silence(error) {
+                self.cancel(session);
+            }
             let mut slot = self.session.lock().await;
             if slot
                 .as_ref()
@@ -131,6 +137,28 @@ impl Link {
         result
     }
 
+    async fn in_time<T>(
+        &self,
+        work: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        match tokio::time::timeout(self.patience, work).await {
+            Ok(result) => result,
+            Err(_) => Err(StoreError::Unavailable(Box::new(Silence(self.patience)))),
+        }
+    }
+
+    /// Has the server stop what nobody waits for any more: it does not notice before it is done with it.
+    fn cancel(&self, session: &Session) {
+        let (token, connector) = (session.client.cancel_token(), self.connector.clone());
+        let patience = self.patience;
+        tokio::spawn(async move {
+            let cancelled = tokio::time::timeout(patience, token.cancel_query(connector)).await;
+            if !matches!(cancelled, Ok(Ok(()))) {
+                tracing::debug!("a statement without an answer could not be cancelled");
+            }
+        });
+    }
+
     /// Runs a named statement that answers with no rows. Gives back how many it touched.
     pub(super) async fn execute(
         &self,
@@ -139,7 +167,7 @@ impl Link {
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<u64, StoreError> {
         let session = self.session().await?;
-        let result = in_time(session.execute(name, sql, params)).await;
+        let result = self.in_time(session.execute(name, sql, params)).await;
         self.end_after(&session, result).await
     }
 
@@ -252,13 +280,13 @@ impl Session {
     }
 }
 
-async fn in_time<T>(work: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
-    match tokio::time::timeout(PATIENCE, work).await {
-        Ok(result) => result,
-        Err(_) => Err(StoreError::Unavailable(
-            format!("no answer within {} s", PATIENCE.as_secs()).into(),
-        )),
-    }
+/// The server did not answer.
+#[derive(Debug, thiserror::Error)]
+#[error("no answer within {} s", .0.as_secs())]
+struct Silence(Duration);
+
+fn is_silence(error: &StoreError) -> bool {
+    matches!(error, StoreError::Unavailable(said) if said.is::<Silence>())
 }
 
 /// What the server said, without its details: those may quote a row, and with it a payload.
@@ -299,5 +327,46 @@ fn slow(error: StoreError) -> StoreError {
             StoreError::Slow(said)
         }
         error => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use posthaste_testkit::server::postgres_url;
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_nobody_waits_for_any_more_is_cancelled() {
+        let name = format!("impatient-{}", Uuid::new_v4().simple());
+        let mut config: Config = postgres_url().parse().unwrap();
+        config.application_name(&name);
+        let listener = || (Arc::from(""), Arc::default());
+        let link = |config: Config| {
+            let connector = connect::connector().unwrap();
+            Link::new(config, connector, "", listener())
+        };
+        let mut impatient = link(config.clone());
+        impatient.patience = Duration::from_millis(300);
+        let asked = impatient
+            .query("sleep", "select pg_sleep(600)::text", &[])
+            .await;
+        assert!(is_silence(&asked.unwrap_err()));
+        config.application_name("witness");
+        let witness = link(config);
+        let look = "select 1 from pg_stat_activity where application_name = $1";
+        let asleep = async || {
+            let rows = witness.query("look", look, &[&name]).await;
+            !rows.unwrap().is_empty()
+        };
+        let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
+        while asleep().await {
+            assert!(tokio::time::Instant::now() < deadline, "it still sleeps");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        // And it goes on as if nothing had been.
+        let rows = impatient.query("one", "select 1", &[]).await.unwrap();
+        assert_eq!(rows[0].get::<_, i32>(0), 1);
     }
 }

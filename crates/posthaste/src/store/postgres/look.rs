@@ -6,7 +6,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use super::decode::{self, Timestamp};
+use super::decode::{self, Shown, Timestamp};
 use super::operate::Values;
 use super::{Postgres, presence};
 use crate::event::Status;
@@ -188,13 +188,13 @@ impl Postgres {
             let dead_at = time(row, "dead_at");
             let updated_at = row.get::<_, Timestamp>("updated_at").system_time();
             BlockedKey {
-                key: row.get("ordering_key"),
+                key: decode::shown(row, "ordering_key"),
                 head: row.get("id"),
-                topic: row.get("topic"),
+                topic: decode::shown(row, "topic"),
                 status: Status::parse(row.get("status")).expect("the table checks the status"),
                 reason: decode::reason(row.get("dead_reason")),
                 attempts: decode::attempts(row.get("attempts")),
-                error: row.get("last_error"),
+                error: decode::maybe_shown(row, "last_error"),
                 since: dead_at.unwrap_or(updated_at),
                 next_attempt_at: time(row, "next_attempt_at").filter(|_| dead_at.is_none()),
                 waiting: row.get::<_, i64>("waiting").unsigned_abs(),
@@ -249,7 +249,7 @@ fn attempt(row: &Row) -> Attempt {
             .get::<_, Option<f64>>("took")
             .and_then(|took| Duration::try_from_secs_f64(took).ok()),
         ending: Ending::parse(row.get("ending")).unwrap_or(Ending::Failed),
-        error: row.get("error"),
+        error: decode::maybe_shown(row, "error"),
         relay: row.get("relay"),
         relay_name: row.get("relay_name"),
         destination: row.get("destination"),
@@ -257,12 +257,13 @@ fn attempt(row: &Row) -> Attempt {
 }
 
 fn group(row: &Row) -> Option<Group> {
+    let topics: Vec<Shown> = row.get("topics");
     Some(Group {
         fingerprint: row.get("fingerprint"),
         reason: decode::reason(row.get("dead_reason"))?,
         count: row.get::<_, i64>("events").unsigned_abs(),
-        error: row.get("last_error"),
-        topics: row.get("topics"),
+        error: decode::maybe_shown(row, "last_error"),
+        topics: topics.into_iter().map(|topic| topic.0).collect(),
         oldest: time(row, "oldest")?,
         newest: time(row, "newest")?,
         sample: row.get("id"),

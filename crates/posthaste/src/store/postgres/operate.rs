@@ -37,6 +37,21 @@ impl Postgres {
         Ok(row.get::<_, i64>(0).unsigned_abs())
     }
 
+    /// Removes those that have ended.
+    pub(super) async fn remove_ended(
+        &self,
+        ids: &[Uuid],
+        archive: bool,
+    ) -> Result<u64, StoreError> {
+        let (name, sql) = match archive {
+            true => ("remove_archive", &self.sql.remove_archive),
+            false => ("remove", &self.sql.remove),
+        };
+        let rows = self.ops.query(name, sql, &[&ids]).await?;
+        let row = rows.first().expect("a count has one row");
+        Ok(row.get::<_, i64>(0).unsigned_abs())
+    }
+
     /// Events as an operator sees them.
     pub(super) async fn records(
         &self,

@@ -14,8 +14,14 @@ use super::link::Session;
 use crate::store::{Store, StoreError};
 use crate::table::Table;
 
-/// How often to look for owners that are gone and without leases.
+/// How often to look for owners that are gone and without leases, and how long that may take: it reads all
+/// live events. It takes at most this part of the time.
 const FORGET: Duration = Duration::from_secs(2);
+const FORGETTING: Duration = Duration::from_secs(3);
+const FORGETTING_SHARE: u32 = 20;
+/// For how long after a sign of life it certainly is not gone. The server, which decides that, waits for twice as
+/// long (`session_presence.sql`).
+const CERTAIN: Duration = Duration::from_secs(5);
 
 /// What this store's own session stands for, and what it knows of others.
 #[derive(Default)]
@@ -27,8 +33,36 @@ pub(super) struct Standing {
     /// Names that it had before in this session, and has not given up yet.
     former: Vec<Uuid>,
     pub(super) gone: HashSet<Uuid>,
-    /// When those were last looked at that hold no lease any more.
-    forgot: Option<Instant>,
+    forgetting: Forgetting,
+}
+
+/// When to look next for those that hold no lease any more. `None`: somebody is at it.
+#[derive(Clone)]
+struct Forgetting(Arc<std::sync::Mutex<Option<Instant>>>);
+
+impl Default for Forgetting {
+    fn default() -> Self {
+        Self(Arc::new(std::sync::Mutex::new(Some(Instant::now()))))
+    }
+}
+
+impl Forgetting {
+    fn next(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
+        self.0.lock().expect("not poisoned")
+    }
+
+    fn begins(&self) -> bool {
+        let mut next = self.next();
+        let begins = next.is_some_and(|next| next <= Instant::now());
+        if begins {
+            *next = None;
+        }
+        begins
+    }
+
+    fn ended(&self, took: Duration) {
+        *self.next() = Some(Instant::now() + FORGET.max(took * FORGETTING_SHARE));
+    }
 }
 
 impl Postgres {
@@ -64,14 +98,28 @@ impl Postgres {
         // Not present until it is known: whoever waits for this may give up at any time.
         standing.session = None;
         let params: [&(dyn ToSql + Sync); 2] = [&owner, &self.name];
+        let sent = Instant::now();
         self.presence
             .query_on(&session, "register", &self.sql.register, &params)
             .await?;
         standing.former.extend(former);
         self.held.renamed();
         self.rename(owner);
+        self.gave_sign(&session, sent);
         standing.session = Some(session);
         Ok(standing)
+    }
+
+    /// The server has heard from this session, and answered, after this was sent.
+    fn gave_sign(&self, session: &Arc<Session>, sent: Instant) {
+        *self.sign.lock().expect("not poisoned") = Some((session.clone(), sent));
+    }
+
+    /// Whether others cannot think that it is gone.
+    pub(super) fn is_certainly_present(&self) -> bool {
+        let sign = self.sign.lock().expect("not poisoned");
+        sign.as_ref()
+            .is_some_and(|(session, sent)| session.is_alive() && sent.elapsed() < CERTAIN)
     }
 
     fn rename(&self, owner: Uuid) {
@@ -88,22 +136,39 @@ impl Postgres {
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, StoreError> {
         let session = standing.session.clone().expect("present");
+        let sent = Instant::now();
         let answer = self.presence.query_on(&session, name, sql, params).await;
-        if answer.is_err() {
-            standing.session = None;
-            standing.leads = false;
+        match answer {
+            Ok(_) => self.gave_sign(&session, sent),
+            Err(_) => {
+                standing.session = None;
+                standing.leads = false;
+            }
         }
         answer
     }
 
-    /// Whether it is time to look again for owners without leases: it reads all live events.
-    async fn forgets(&self) -> bool {
-        let mut standing = self.standing.lock().await;
-        let due = standing.forgot.is_none_or(|last| last.elapsed() > FORGET);
-        if due {
-            standing.forgot = Some(Instant::now());
+    /// Forgets those of these owners that hold no lease any more. Nobody waits for it: it may take long, and
+    /// nothing depends on it.
+    fn forget(&self, forgetting: &Forgetting, owners: Vec<Uuid>) {
+        if owners.is_empty() || !forgetting.begins() {
+            return;
         }
-        due
+        let (ops, sql) = (self.ops.clone(), self.sql.forget.clone());
+        let forgetting = forgetting.clone();
+        tokio::spawn(async move {
+            let began = Instant::now();
+            let forgotten = ops
+                .query_within(FORGETTING, "forget", &sql, &[&owners])
+                .await;
+            if let Err(error) = forgotten {
+                tracing::debug!(
+                    code = error.code(),
+                    "owners that are gone stay known: {error}"
+                );
+            }
+            forgetting.ended(began.elapsed());
+        });
     }
 
     /// Gives up the names that it had before, and under which it holds nothing more.
@@ -122,20 +187,12 @@ impl Postgres {
 
     /// Looks for owners that are gone. Gives back how many are new.
     pub(super) async fn find_gone(&self) -> Result<usize, StoreError> {
-        let known: Vec<Uuid> = {
-            let mut standing = self.be_present().await?;
-            self.give_up_former(&mut standing).await?;
-            standing.gone.iter().copied().collect()
-        };
-        if !known.is_empty() && self.forgets().await {
-            self.ops
-                .query("forget", &self.sql.forget, &[&known])
-                .await?;
-        }
-        // Not with what may take long, such as cleaning: a crash is to be seen within a second.
+        let mut standing = self.be_present().await?;
+        self.give_up_former(&mut standing).await?;
+        let owner = self.owner();
+        // On the session that stands for it: its answer is the sign that others still see it.
         let rows = self
-            .claim
-            .query("peers", &self.sql.peers, &[&self.owner()])
+            .ask(&mut standing, "peers", &self.sql.peers, &[&owner])
             .await?;
         // A name of its own that went with a session is not gone while it is about to settle what it held.
         let gone: HashSet<Uuid> = rows
@@ -143,9 +200,12 @@ impl Postgres {
             .map(|row| row.get(0))
             .filter(|owner| self.held.is_free(*owner))
             .collect();
-        let new = gone.iter().filter(|owner| !known.contains(owner)).count();
-        self.standing.lock().await.gone = gone;
-        Ok(new)
+        let (known, new): (Vec<Uuid>, Vec<Uuid>) = gone
+            .iter()
+            .partition(|owner| standing.gone.contains(*owner));
+        standing.gone = gone;
+        self.forget(&standing.forgetting, known);
+        Ok(new.len())
     }
 
     /// Takes, or confirms, the lock of the one active relay.
@@ -164,22 +224,31 @@ impl Postgres {
     /// Ends its presence at once.
     pub(super) async fn be_gone(&self) -> Result<(), StoreError> {
         let mut standing = self.standing.lock().await;
-        let Some(session) = standing.session.take() else {
-            return Ok(());
-        };
+        let session = standing.session.take();
         standing.leads = false;
         self.held.let_go();
+        // Also one of which nobody knows what it stands for: whoever was about to register gave up.
         self.presence.close().await;
         let mut names = std::mem::take(&mut standing.former);
         names.push(self.owner());
-        // Only those that hold no lease: otherwise others are to see that they are gone.
-        let forgotten = self.ops.query("forget", &self.sql.forget, &[&names]).await;
         // Others may have its leases by now: should it come back, then as somebody else.
         self.rename(Uuid::new_v4());
+        let Some(session) = session else {
+            return Ok(());
+        };
+        // Only those that hold no lease: otherwise others are to see that they are gone.
+        let forgotten = self
+            .ops
+            .query_within(FORGETTING, "forget", &self.sql.forget, &[&names])
+            .await;
         self.presence
             .query_on(&session, "leave", "select pg_advisory_unlock_all()", &[])
             .await?;
-        forgotten.map(drop)
+        match forgotten {
+            // Others forget them.
+            Err(StoreError::Slow(_)) => Ok(()),
+            forgotten => forgotten.map(drop),
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 //! may take or settle events between the look and the lease, and all of them write on one thread.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::{Connection, Row, params};
@@ -16,8 +17,8 @@ use super::link::Link;
 use super::presence::Present;
 use super::{Outbox, list};
 use crate::event::Lease;
-use crate::store::cursors::Cursor;
-use crate::store::{Claim, Claimed, Died, OnFailure, Ordering, StoreError};
+use crate::store::cursors::{Cursor, End};
+use crate::store::{Claim, Claimed, Died, OnFailure, Ordering, Settlement, StoreError, Verdict};
 
 /// With ordering by key, how many due events to look at for each one that is wanted.
 const LOOK: i64 = 4;
@@ -40,6 +41,7 @@ pub(super) struct Candidates {
     read: HashMap<i64, Read>,
     /// Whose leases count as free, as a JSON array.
     gone: String,
+    from: Cursor,
     looked_at: i64,
 }
 
@@ -58,11 +60,49 @@ impl Candidates {
     }
 }
 
+/// What a claim got, on its way to whoever asked for it. Should nobody wait for it any more, it goes back.
+pub(super) struct Answer {
+    outbox: Arc<Outbox>,
+    claimed: Claimed,
+}
+
+impl Answer {
+    pub(super) fn new(outbox: Arc<Outbox>, claimed: Claimed) -> Self {
+        Self { outbox, claimed }
+    }
+
+    pub(super) fn received(mut self) -> Claimed {
+        std::mem::take(&mut self.claimed)
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        let Claimed {
+            events,
+            malformed,
+            held_back,
+            ..
+        } = std::mem::take(&mut self.claimed);
+        let leases = events.iter().map(|event| event.lease);
+        let leases = leases.chain(malformed.into_iter().map(|(lease, _)| lease));
+        let released: Vec<Settlement> = leases
+            .chain(held_back)
+            .map(|lease| Settlement::new(lease, Verdict::Release))
+            .collect();
+        if !released.is_empty() {
+            let outbox = self.outbox.clone();
+            let writer = &self.outbox.home.writer;
+            drop(writer.begin(move |link| outbox.settle_leases(link, &released)));
+        }
+    }
+}
+
 impl Outbox {
     /// Where a claim looks from.
     pub(super) fn start_of(&self, claim: &Claim) -> Cursor {
-        let cursors = self.cursors.lock().expect("not poisoned");
-        cursors.from(claim.reach)
+        let mut cursors = self.cursors.lock().expect("not poisoned");
+        cursors.from(claim)
     }
 
     /// Looks for what can be leased, from a place on. It may be done for a store that has left, or for one
@@ -89,6 +129,7 @@ impl Outbox {
             found,
             read,
             gone,
+            from,
             looked_at: now,
         })
     }
@@ -101,17 +142,20 @@ impl Outbox {
         candidates: Candidates,
         present: &Present,
     ) -> Result<Claimed, StoreError> {
-        let (last, more) = (candidates.found.last, candidates.found.more);
         let found = &candidates.found;
+        let end = End {
+            from: candidates.from,
+            last: found.last,
+            more: found.more,
+            at: Some(candidates.looked_at),
+        };
         let mut claimed = match found.go.is_empty() && found.park.is_empty() {
             true => Claimed::default(),
             false => self.take(link, claim, candidates, present.owner)?,
         };
-        claimed.more = more;
-        self.cursors
-            .lock()
-            .expect("not poisoned")
-            .ended(claim, last, more);
+        claimed.more = end.more;
+        let mut cursors = self.cursors.lock().expect("not poisoned");
+        cursors.ended(claim, end);
         Ok(claimed)
     }
 
@@ -191,7 +235,7 @@ impl Outbox {
         let Cursor(at, after) = from;
         let Look(namespace, topics, tenant, except) = Look::of(claim);
         let limit = i64::from(claim.limit);
-        let look = limit * LOOK;
+        let look = claim.look_at_least(limit * LOOK);
         let on_failure = match on_failure {
             OnFailure::Block => "block",
             OnFailure::Park => "park",
@@ -251,6 +295,7 @@ impl Outbox {
             read,
             gone,
             looked_at,
+            ..
         } = candidates;
         let now = decode::now();
         let waited = Duration::from_micros(now.saturating_sub(looked_at).max(0).unsigned_abs());

@@ -14,7 +14,7 @@ use crate::header;
 use crate::message::TraceContext;
 use crate::store::cursors::Cursor;
 use crate::store::letter::Death;
-use crate::store::{Audit, Content, Died};
+use crate::store::{Attempt, Audit, Content, Died, Ending};
 use crate::table::Table;
 
 /// The time in microseconds since 1970. It is the clock that SQLite itself asks; only that
@@ -235,8 +235,11 @@ pub(super) fn content(row: &Row<'_>) -> rusqlite::Result<Content> {
     Ok(Content::new(shown(row, 0)?, bytes(row, 1)?, payload))
 }
 
-/// One row of `dead.sql`: the headers and the tenant of its letter, if it gets one.
-pub(super) fn letter(row: &Row<'_>) -> rusqlite::Result<Option<(String, Option<String>)>> {
+/// One row of `dead.sql`: the headers and the tenant of its letter, if it gets one. Its attempts: the latest first.
+pub(super) fn letter(
+    row: &Row<'_>,
+    history: &[Attempt],
+) -> rusqlite::Result<Option<(String, Option<String>)>> {
     let (topic, error) = (shown(row, 2)?, maybe_shown(row, 4)?);
     let death = Death {
         id: id(row, 0)?,
@@ -245,10 +248,28 @@ pub(super) fn letter(row: &Row<'_>) -> rusqlite::Result<Option<(String, Option<S
         error: error.as_deref(),
         attempts: attempts(row, 5)?,
         created_at: system_time(row.get(6)?),
+        history: history.iter().collect(),
     };
     let tenant = maybe_id(row, 7)?.map(|tenant| tenant.to_string());
     let headers = death.letter(bytes(row, 1)?);
     Ok(headers.map(|headers| (headers, tenant)))
+}
+
+/// One row of `history.sql`.
+pub(super) fn attempt(row: &Row<'_>) -> rusqlite::Result<Attempt> {
+    let took: Option<f64> = row.get(4)?;
+    Ok(Attempt {
+        number: attempts(row, 0)?,
+        epoch: row.get(1)?,
+        claimed_at: Some(system_time(row.get(2)?)),
+        ended_at: Some(system_time(row.get(3)?)),
+        took: took.and_then(|took| Duration::try_from_secs_f64(took).ok()),
+        ending: Ending::parse(&shown(row, 5)?).unwrap_or(Ending::Failed),
+        error: maybe_shown(row, 6)?,
+        relay: maybe_id(row, 7)?,
+        relay_name: maybe_shown(row, 8)?,
+        destination: maybe_shown(row, 9)?,
+    })
 }
 
 /// One row of `audit.sql`.

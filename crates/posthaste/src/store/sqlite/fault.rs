@@ -17,6 +17,7 @@ pub(super) fn classify(error: Error) -> StoreError {
     }
     let source = Box::new(Told(error.to_string()));
     match error.sqlite_error_code() {
+        Some(ErrorCode::OperationInterrupted) => StoreError::Unavailable(Box::new(Interrupted)),
         Some(ErrorCode::DiskFull) => StoreError::Full(source),
         Some(ErrorCode::ReadOnly) => StoreError::ReadOnly(source),
         Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => StoreError::Denied(source),
@@ -30,6 +31,14 @@ pub(super) fn classify(error: Error) -> StoreError {
         )
         | None => StoreError::Refused(source),
         Some(_) => StoreError::Unavailable(source),
+    }
+}
+
+/// Tells a question that was given up from a file that cannot be read.
+pub(super) fn slow(error: StoreError) -> StoreError {
+    match error {
+        StoreError::Unavailable(said) if said.is::<Interrupted>() => StoreError::Slow(said),
+        error => error,
     }
 }
 
@@ -59,3 +68,7 @@ pub(super) fn of_file(path: &Path, error: &std::io::Error) -> StoreError {
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct Told(String);
+
+#[derive(Debug, thiserror::Error)]
+#[error("it was given up")]
+struct Interrupted;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
-use super::fault::classify;
+use super::fault::{classify, slow};
 use crate::schema::sqlite::is_locked;
 use crate::store::StoreError;
 
@@ -14,6 +14,8 @@ const BUSY: Duration = Duration::from_secs(5);
 /// How long to go on trying after that.
 const PATIENCE: Duration = Duration::from_secs(20);
 const STATEMENTS: usize = 200;
+/// After so many steps of SQLite's machine it is asked whether to go on: well under a millisecond.
+const STEPS: i32 = 1_000;
 /// What is in hand should be found in memory again when it is settled.
 const CACHE: &str = "pragma cache_size = -16384";
 
@@ -49,6 +51,24 @@ impl Link {
         work: impl Fn(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
         self.patiently(|link| work(link.open()?))
+    }
+
+    /// The same for a question that is given up after a while: others wait behind it.
+    pub(super) fn read_within<T>(
+        &mut self,
+        limit: Duration,
+        work: impl Fn(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        let began = Instant::now();
+        self.patiently(|link| {
+            let connection = link.open()?;
+            // Some versions of rusqlite answer with a result, others with nothing.
+            let _ = connection.progress_handler(STEPS, Some(move || began.elapsed() > limit));
+            let done = work(connection);
+            let _ = connection.progress_handler(0, None::<fn() -> bool>);
+            done
+        })
+        .map_err(slow)
     }
 
     /// Writes in one transaction, whose commit is on the disk when this returns. It may be

@@ -13,9 +13,8 @@ use super::{Outbox, decode};
 use crate::event::Status;
 use crate::store::group::{Dead, Grouping};
 use crate::store::{
-    ATTEMPTS_KEPT, Attempt, BLOCKED_LOOK, BlockedKey, Ending, Filter, GROUP_LOOK, Group, Health,
-    LIVE_LOOK, Mark, Order, PAGE_LOOK, Page, RelayInfo, Stats, StoreError, WAITING_LOOK, crew,
-    history,
+    ATTEMPTS_KEPT, Attempt, BLOCKED_LOOK, BlockedKey, Filter, GROUP_LOOK, Group, Health, LIVE_LOOK,
+    Mark, Order, PAGE_LOOK, Page, RelayInfo, Stats, StoreError, WAITING_LOOK, crew, history,
 };
 
 /// What has been leased for longer is stuck.
@@ -115,7 +114,7 @@ impl Outbox {
         };
         let values = params![id.to_string(), ATTEMPTS_KEPT as i64];
         let mut written =
-            link.read(|connection| rows(connection, &self.sql.history, values, attempt))?;
+            link.read(|connection| rows(connection, &self.sql.history, values, decode::attempt))?;
         written.reverse();
         Ok(history::complete(&record, written))
     }
@@ -266,22 +265,6 @@ fn mark(row: &Row<'_>) -> rusqlite::Result<Mark> {
     Ok(Mark {
         at: decode::system_time(row.get(0)?),
         sequence: row.get(1)?,
-    })
-}
-
-fn attempt(row: &Row<'_>) -> rusqlite::Result<Attempt> {
-    let took: Option<f64> = row.get(4)?;
-    Ok(Attempt {
-        number: decode::attempts(row, 0)?,
-        epoch: row.get(1)?,
-        claimed_at: Some(decode::system_time(row.get(2)?)),
-        ended_at: Some(decode::system_time(row.get(3)?)),
-        took: took.and_then(|took| Duration::try_from_secs_f64(took).ok()),
-        ending: Ending::parse(&decode::shown(row, 5)?).unwrap_or(Ending::Failed),
-        error: decode::maybe_shown(row, 6)?,
-        relay: decode::maybe_id(row, 7)?,
-        relay_name: decode::maybe_shown(row, 8)?,
-        destination: decode::maybe_shown(row, 9)?,
     })
 }
 

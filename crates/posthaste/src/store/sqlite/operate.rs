@@ -16,6 +16,9 @@ use crate::store::{Act, Audit, Clean, Content, Filter, Mark, StoreError, storabl
 use crate::table::Table;
 use crate::topic::TopicRule;
 
+/// Counting is given up after this: what a relay counts waits behind it.
+const COUNTING: Duration = Duration::from_secs(3);
+
 impl Outbox {
     /// Removes one batch of what is past its retention.
     pub(super) fn remove_old(&self, link: &mut Link, clean: &Clean) -> Result<u64, StoreError> {
@@ -33,17 +36,38 @@ impl Outbox {
         if link.read(old)?.is_empty() {
             return Ok(0);
         }
+        link.write(|connection| self.remove(connection, &old(connection)?, clean.archive))
+    }
+
+    /// Removes those that have ended.
+    pub(super) fn remove_ended(
+        &self,
+        link: &mut Link,
+        ids: &[Uuid],
+        archive: bool,
+    ) -> Result<u64, StoreError> {
+        let ids = list(ids);
         link.write(|connection| {
-            let sequences = list(&old(connection)?);
-            if clean.archive {
-                let mut archive = connection.prepare_cached(&self.sql.archive)?;
-                archive.execute([&sequences])?;
-            }
-            let mut forget = connection.prepare_cached(&self.sql.forget_some)?;
-            forget.execute([&sequences])?;
-            let mut remove = connection.prepare_cached(&self.sql.remove)?;
-            Ok(remove.execute([&sequences])? as u64)
+            let ended = rows(connection, &self.sql.ended, [&ids], |row| row.get(0))?;
+            self.remove(connection, &ended, archive)
         })
+    }
+
+    fn remove(
+        &self,
+        connection: &Connection,
+        sequences: &[i64],
+        archive: bool,
+    ) -> rusqlite::Result<u64> {
+        let sequences = list(sequences);
+        if archive {
+            let mut archive = connection.prepare_cached(&self.sql.archive)?;
+            archive.execute([&sequences])?;
+        }
+        let mut forget = connection.prepare_cached(&self.sql.forget_some)?;
+        forget.execute([&sequences])?;
+        let mut remove = connection.prepare_cached(&self.sql.remove)?;
+        Ok(remove.execute([&sequences])? as u64)
     }
 
     /// Events as an operator sees them.
@@ -75,7 +99,7 @@ impl Outbox {
             true => &self.sql.count_some,
             false => &self.sql.count,
         };
-        link.read(|connection| {
+        link.read_within(COUNTING, |connection| {
             let mut statement = connection.prepare_cached(sql)?;
             let count: i64 = statement.query_row(params_from_iter(&values), |row| row.get(0))?;
             Ok(count.unsigned_abs())

@@ -11,16 +11,20 @@ use super::link::Link;
 use super::{Outbox, decode};
 use crate::store::StoreError;
 
-/// How often to look for owners that are gone and without leases: it reads all live events.
+/// How often to look for owners that are gone and without leases: it reads all live events, and takes at most
+/// this part of the time.
 const FORGET: Duration = Duration::from_secs(2);
+const FORGETTING_SHARE: u32 = 20;
 
 /// What this store stands for, and what it knows of others.
 #[derive(Default)]
 pub(super) struct Standing {
     lock: Option<Arc<Lock>>,
     gone: HashSet<Uuid>,
-    /// When those were last looked at that hold no lease any more.
-    forgot: Option<Instant>,
+    /// Those of them that were known before, and may hold no lease any more.
+    forgettable: Vec<Uuid>,
+    /// When to look for that again.
+    forgets: Option<Instant>,
     /// The store was dropped. What it was still doing counts as done by one who is gone.
     dropped: bool,
 }
@@ -78,27 +82,38 @@ impl Outbox {
     /// Looks for owners that are gone. Gives back how many are new.
     pub(super) fn find_gone(&self, link: &mut Link) -> Result<usize, StoreError> {
         let _present = self.be_present(link)?;
-        let known = self.gone();
-        if !known.is_empty() && self.forgets() {
-            self.forget(link, &known)?;
-        }
         let gone: HashSet<Uuid> = self.home.relays(&self.key, |relays| {
             let gone = relays.owners.iter().filter(|(_, present)| !**present);
             gone.map(|(owner, _)| *owner).collect()
         });
-        let new = gone.iter().filter(|owner| !known.contains(owner)).count();
-        self.standing().gone = gone;
-        Ok(new)
+        let mut standing = self.standing();
+        let (known, new): (Vec<Uuid>, Vec<Uuid>) = gone
+            .iter()
+            .partition(|owner| standing.gone.contains(*owner));
+        standing.gone = gone;
+        standing.forgettable = known;
+        Ok(new.len())
     }
 
-    /// Whether it is time to look again for owners without leases.
-    fn forgets(&self) -> bool {
-        let mut standing = self.standing();
-        let due = standing.forgot.is_none_or(|last| last.elapsed() > FORGET);
-        if due {
-            standing.forgot = Some(Instant::now());
-        }
-        due
+    /// Looks which of those that are gone hold no lease any more, where nobody waits for it.
+    pub(super) fn forget_gone(self: &Arc<Self>) {
+        let owners = {
+            let mut standing = self.standing();
+            let due = standing.forgets.is_none_or(|next| next <= Instant::now());
+            if standing.forgettable.is_empty() || !due {
+                return;
+            }
+            standing.forgets = Some(Instant::now() + FORGET);
+            std::mem::take(&mut standing.forgettable)
+        };
+        let outbox = self.clone();
+        drop(self.home.reader.begin(move |link| {
+            let began = Instant::now();
+            let forgotten = outbox.forget(link, &owners);
+            let pause = FORGET.max(began.elapsed() * FORGETTING_SHARE);
+            outbox.standing().forgets = Some(Instant::now() + pause);
+            forgotten
+        }));
     }
 
     /// Forgets those of these owners that hold no lease any more.

@@ -1,0 +1,2 @@
+-- moment: what time it is.
+select clock_timestamp()
