@@ -202,11 +202,20 @@ impl Layout {
             .iter_mut()
             .filter(cut)
             .max_by_key(|(_, wide)| *wide);
-        if let Some((_, wide)) = widest {
-            *wide = (*wide).saturating_sub(over).max(NARROWEST);
-        }
+        let given_way = widest.map(|(column, wide)| {
+            let before = *wide;
+            *wide = before.saturating_sub(over).max(NARROWEST);
+            (*column, before)
+        });
         while layout.total() > width && layout.columns.len() > 2 {
             layout.columns.pop();
+        }
+        // What went left room for more of it.
+        let spare = width.saturating_sub(layout.total());
+        if let Some((column, before)) = given_way
+            && let Some((_, wide)) = layout.columns.iter_mut().find(|(it, _)| *it == column)
+        {
+            *wide = before.min(*wide + spare);
         }
         layout
     }
@@ -380,6 +389,13 @@ mod tests {
             [
                 "SEQU…  ID                                    STATUS   TOPIC                 ATT…  CREATED  NEXT ATT…",
                 "20001  01a1eca3-42e4-72d0-9016-c14d791e1203  pending  shop.order.placed.v1  0     54s ago  50s ago",
+            ]
+        );
+        assert_eq!(
+            listed(80, ""),
+            [
+                "SEQU…  ID                                    STATUS   TOPIC                 ATT…",
+                "20001  01a1eca3-42e4-72d0-9016-c14d791e1203  pending  shop.order.placed.v1  0",
             ]
         );
         let narrow = listed(100, error);

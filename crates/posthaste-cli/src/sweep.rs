@@ -123,6 +123,9 @@ struct Answer<'r> {
     done: usize,
     /// How many were named, or found, and could not be acted upon.
     not_eligible: usize,
+    /// If none was found: how many there are that somebody gave up.
+    #[serde(skip)]
+    discarded: u64,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     sample: Vec<EventJson<'r>>,
 }
@@ -142,6 +145,10 @@ pub(crate) async fn sweep(place: &Place, args: &SweepArgs, deed: &Deed) -> Resul
         not_eligible: match cut {
             true => 0,
             false => selection.filter.ids.len().saturating_sub(found.len()),
+        },
+        discarded: match found.is_empty() {
+            true => selection.left_out(&*store, deed).await?,
+            false => 0,
         },
         sample: Vec::new(),
     };
@@ -241,6 +248,7 @@ impl Plan {
             found,
             done: 0,
             not_eligible: self.filter.ids.len().saturating_sub(found),
+            discarded: 0,
             sample: Vec::new(),
         };
         tell_plan(output, store, &mut answer, &self.sample, deed)
@@ -320,6 +328,18 @@ impl Selection {
 
     fn means(&self, record: &Record) -> bool {
         self.discarded || record.dead_reason != Some(DeadReason::Discarded)
+    }
+
+    /// How many a redelivery leaves alone because somebody gave them up.
+    async fn left_out(&self, store: &dyn Store, deed: &Deed) -> Result<u64, Failure> {
+        if self.discarded || deed.kind != Kind::Redeliver || self.filter.reason.is_some() {
+            return Ok(0);
+        }
+        let discarded = Filter {
+            reason: Some(DeadReason::Discarded),
+            ..self.filter.clone()
+        };
+        Ok(store.count(&discarded).await?)
     }
 
     /// The ids of those that are meant, and the first few as they are.
@@ -455,9 +475,10 @@ fn told(answer: &Answer<'_>, deed: &Deed) -> String {
 }
 
 fn others(answer: &Answer<'_>, deed: &Deed) -> String {
-    match answer.not_eligible {
-        0 => String::new(),
-        count => format!("; {count} not eligible: {}", deed.others),
+    match (answer.not_eligible, answer.discarded) {
+        (0, 0) => String::new(),
+        (0, count) => format!("; {count} discarded: name their ids, or add --reason discarded"),
+        (count, _) => format!("; {count} not eligible: {}", deed.others),
     }
 }
 

@@ -174,6 +174,9 @@ async fn what_was_discarded_comes_back_only_if_it_is_named(place: impl Place) {
     .json();
     assert_eq!(json[0]["done"], 1);
     assert_eq!(shop.statuses().await[1..3], [Dead, Pending]);
+    let told = run(&place, &["redeliver", "--topic", "*order*", "--yes"]).ok();
+    let expected = "; 1 discarded: name their ids, or add --reason discarded";
+    assert!(told.trim_end().ends_with(expected), "{told}");
     let json = run(
         &place,
         &["redeliver", "--reason", "discarded", "--yes", "--json"],

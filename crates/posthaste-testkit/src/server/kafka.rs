@@ -1,7 +1,7 @@
 //! A private Apache Kafka: broker and controller in one process, in KRaft mode.
 
 use super::account::Account;
-use super::private::Private;
+use super::private::{Private, controls};
 use super::watchdog::Habits;
 use super::{Error, Options, Result, kafka_programs, port};
 use std::fmt::Write as _;
@@ -13,7 +13,6 @@ use std::time::Duration;
 
 const READY_WITHIN: Duration = Duration::from_secs(120);
 const STOPPED_WITHIN: Duration = Duration::from_secs(60);
-const PORT_TRIES: usize = 5;
 const PORT_TAKEN: &str = "Address already in use";
 const STARTED: &str = "Kafka Server started";
 /// Any cluster needs an id; nobody looks at it.
@@ -62,6 +61,8 @@ pub struct Kafka {
     listeners: Vec<(Listener, u16)>,
 }
 
+controls!(Kafka);
+
 impl Kafka {
     /// Makes a new cluster of one node and starts it, which takes some seconds. Java and Maven are
     /// installed if need be, and Kafka is fetched once.
@@ -90,16 +91,13 @@ impl Kafka {
         server.write("log4j2.properties", LOG)?;
         server.configure()?;
         server.format(format)?;
-        for _ in 1..PORT_TRIES {
-            match server.start_again() {
-                Err(error) if error.0.contains(PORT_TAKEN) => {
-                    server.port = port::free()?;
-                    server.configure()?;
-                }
-                done => return done.map(|()| server),
+        port::retried(server, PORT_TAKEN, Self::start_again, |server| {
+            (server.port, server.controller) = (port::free()?, port::free()?);
+            for (_, port) in &mut server.listeners {
+                *port = port::free()?;
             }
-        }
-        server.start_again().map(|()| server)
+            server.configure()
+        })
     }
 
     /// The brokers that tests of this process share: those that `POSTHASTE_TEST_KAFKA` names, else a
@@ -148,33 +146,8 @@ impl Kafka {
         self.private.log()
     }
 
-    /// Stops in order.
-    pub fn stop(&mut self) -> Result<()> {
-        // A paused one would not hear of it.
-        self.resume()?;
-        self.private.stop("TERM", STOPPED_WITHIN)
-    }
-
-    /// Kills the server with SIGKILL, so that the next start has to recover.
-    pub fn kill(&mut self) -> Result<()> {
-        self.private.kill()
-    }
-
-    /// Halts the server where it stands (SIGSTOP): its connections stay open, and it says nothing.
-    pub fn pause(&self) -> Result<()> {
-        self.private.signal("STOP")
-    }
-
-    /// Lets a paused server go on.
-    pub fn resume(&self) -> Result<()> {
-        self.private.signal("CONT")
-    }
-
     /// Starts a stopped or killed server again, on the same data and ports.
     pub fn start_again(&mut self) -> Result<()> {
-        if !self.private.ended()? {
-            return Err(Error::new("the server still runs: stop or kill it first"));
-        }
         let mut command = self.java("kafka.Kafka");
         command.arg("server.properties");
         let before = self.times_started();

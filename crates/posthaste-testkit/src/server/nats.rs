@@ -1,7 +1,7 @@
 //! A private NATS server with JetStream: as durable as its version can be.
 
 use super::account::Account;
-use super::private::Private;
+use super::private::{Private, controls};
 use super::watchdog::Habits;
 use super::{Error, Options, Result, debian, port, program};
 use std::fs;
@@ -14,7 +14,6 @@ use std::time::Duration;
 
 const READY_WITHIN: Duration = Duration::from_secs(60);
 const STOPPED_WITHIN: Duration = Duration::from_secs(30);
-const PORT_TRIES: usize = 5;
 const PORT_TAKEN: &str = "address already in use";
 
 const HABITS: Habits = Habits {
@@ -36,6 +35,8 @@ pub struct Nats {
     settings: Vec<(String, String)>,
     port: u16,
 }
+
+controls!(Nats);
 
 impl Nats {
     /// The address of a server that all tests of this process share: the one that
@@ -63,20 +64,17 @@ impl Nats {
         };
         let private = Private::new(Account::unprivileged("nats")?, HABITS)?;
         program::write_files(private.dir(), &options.files)?;
-        let mut server = Self {
+        let server = Self {
             private,
             syncs: can_sync(&program)?,
             program,
             settings: options.settings,
             port: port::free()?,
         };
-        for _ in 1..PORT_TRIES {
-            match server.start_again() {
-                Err(error) if error.0.contains(PORT_TAKEN) => server.port = port::free()?,
-                done => return done.map(|()| server),
-            }
-        }
-        server.start_again().map(|()| server)
+        port::retried(server, PORT_TAKEN, Self::start_again, |server| {
+            server.port = port::free()?;
+            Ok(())
+        })
     }
 
     /// Starts this many servers that are one cluster: streams can have replicas on all of them, once it has
@@ -121,31 +119,8 @@ impl Nats {
         self.settings.push((name.into(), value.to_string()));
     }
 
-    /// Stops in order.
-    pub fn stop(&mut self) -> Result<()> {
-        self.private.stop("TERM", STOPPED_WITHIN)
-    }
-
-    /// Kills it with SIGKILL.
-    pub fn kill(&mut self) -> Result<()> {
-        self.private.kill()
-    }
-
-    /// Freezes it: it keeps its connections, and answers nothing.
-    pub fn pause(&self) -> Result<()> {
-        self.private.signal("STOP")
-    }
-
-    /// Lets it go on.
-    pub fn resume(&self) -> Result<()> {
-        self.private.signal("CONT")
-    }
-
     /// Starts a stopped or killed server again on the same data and port.
     pub fn start_again(&mut self) -> Result<()> {
-        if !self.private.ended()? {
-            return Err(Error::new("the server still runs: stop or kill it first"));
-        }
         let file = self.private.dir().join("server.conf");
         fs::write(&file, self.configuration())
             .map_err(Error::doing("writing the server's configuration"))?;

@@ -11,7 +11,6 @@ use std::time::Duration;
 
 const READY_WITHIN: Duration = Duration::from_secs(120);
 const STOPPED_WITHIN: Duration = Duration::from_secs(60);
-const PORT_TRIES: usize = 5;
 const PORT_TAKEN: &str = "could not create any TCP/IP sockets";
 
 const HABITS: Habits = Habits {
@@ -42,20 +41,17 @@ impl Postgres {
             None => Self::programs()?,
         };
         let private = Private::new(Account::unprivileged("postgres")?, HABITS)?;
-        let mut server = Self {
+        let server = Self {
             private,
             programs,
             settings: options.settings,
             port: port::free()?,
         };
         server.make_cluster()?;
-        for _ in 1..PORT_TRIES {
-            match server.start_again() {
-                Err(error) if error.0.contains(PORT_TAKEN) => server.port = port::free()?,
-                done => return done.map(|()| server),
-            }
-        }
-        server.start_again().map(|()| server)
+        port::retried(server, PORT_TAKEN, Self::start_again, |server| {
+            server.port = port::free()?;
+            Ok(())
+        })
     }
 
     /// The directory of PostgreSQL's programs: `POSTHASTE_PG_BIN`, else from `PATH`, else the
@@ -116,9 +112,6 @@ impl Postgres {
 
     /// Starts a stopped or killed server again on the same data and port.
     pub fn start_again(&mut self) -> Result<()> {
-        if !self.private.ended()? {
-            return Err(Error::new("the server still runs: stop or kill it first"));
-        }
         let command = self.server_command();
         self.private.start(command, READY_WITHIN, says_ready)
     }

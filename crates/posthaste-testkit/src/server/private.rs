@@ -68,13 +68,16 @@ impl Private {
     }
 
     /// Starts `server` (from [`Private::command`]), which must stay in the foreground, with its
-    /// output in the log, and waits until `ready` says so.
+    /// output in the log, and waits until `ready` says so. One that still runs is not started again.
     pub(super) fn start(
         &mut self,
         mut server: Command,
         patience: Duration,
         mut ready: impl FnMut(&Self) -> bool,
     ) -> Result<()> {
+        if !self.ended()? {
+            return Err(Error::new("the server still runs: stop or kill it first"));
+        }
         let log = OpenOptions::new()
             .create(true)
             .append(true)
@@ -104,10 +107,9 @@ impl Private {
 
     /// Sends `signal` to the main process and waits until it has ended.
     pub(super) fn stop(&mut self, signal: &str, patience: Duration) -> Result<()> {
-        let Some(pid) = self.pid() else {
-            return Ok(());
-        };
-        self.shell(&format!("kill -{signal} {pid}"))?;
+        self.signal(signal)?;
+        // A frozen one would not hear of it.
+        self.signal("CONT")?;
         let deadline = Instant::now() + patience;
         while !self.ended()? {
             if Instant::now() > deadline {
@@ -179,6 +181,34 @@ impl Private {
         Err(Error::new(format!("`{script}` failed: {}", why.trim())))
     }
 }
+
+/// What can be done to a server that has a `private`, whichever it is.
+macro_rules! controls {
+    ($server:ty) => {
+        impl $server {
+            /// Stops in order.
+            pub fn stop(&mut self) -> Result<()> {
+                self.private.stop("TERM", STOPPED_WITHIN)
+            }
+
+            /// Kills every process of it with SIGKILL, so that the next start has to recover.
+            pub fn kill(&mut self) -> Result<()> {
+                self.private.kill()
+            }
+
+            /// Freezes it (SIGSTOP): it keeps its connections, and answers nothing.
+            pub fn pause(&self) -> Result<()> {
+                self.private.signal("STOP")
+            }
+
+            /// Lets it go on.
+            pub fn resume(&self) -> Result<()> {
+                self.private.signal("CONT")
+            }
+        }
+    };
+}
+pub(super) use controls;
 
 /// The main process, reaped when dropped so that no zombie stays.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! A private RabbitMQ: its own node, as durable as RabbitMQ is by default.
 
 use super::account::Account;
-use super::private::Private;
+use super::private::{Private, controls};
 use super::watchdog::Habits;
 use super::{Error, Options, Result, debian, port};
 use std::fs;
@@ -14,7 +14,6 @@ use std::time::Duration;
 
 const READY_WITHIN: Duration = Duration::from_secs(120);
 const STOPPED_WITHIN: Duration = Duration::from_secs(60);
-const PORT_TRIES: usize = 5;
 const PORT_TAKEN: &str = "eaddrinuse";
 const DEBIAN: &str = "/usr/lib/rabbitmq/bin";
 const NODE: &str = "rabbit@localhost";
@@ -70,6 +69,8 @@ impl Ports {
     }
 }
 
+controls!(RabbitMq);
+
 impl RabbitMq {
     /// The variable that names the server the tests share, instead of one that they start.
     pub const TEST: &'static str = "POSTHASTE_TEST_RABBITMQ";
@@ -120,20 +121,17 @@ impl RabbitMq {
             Some(dir) => dir,
             None => programs()?,
         };
-        let mut server = Self {
+        let server = Self {
             private: Private::new(Account::unprivileged("rabbitmq")?, HABITS)?,
             programs,
             settings: options.settings,
             tls,
             ports: Ports::free()?,
         };
-        for _ in 1..PORT_TRIES {
-            match server.start_again() {
-                Err(error) if error.0.contains(PORT_TAKEN) => server.ports = Ports::free()?,
-                done => return done.map(|()| server),
-            }
-        }
-        server.start_again().map(|()| server)
+        port::retried(server, PORT_TAKEN, Self::start_again, |server| {
+            server.ports = Ports::free()?;
+            Ok(())
+        })
     }
 
     /// Its address, as `guest`, who may do everything.
@@ -161,31 +159,8 @@ impl RabbitMq {
         says_hello(self.ports.amqp)
     }
 
-    /// Stops in order: clients are told, and queues written.
-    pub fn stop(&mut self) -> Result<()> {
-        self.private.stop("TERM", STOPPED_WITHIN)
-    }
-
-    /// Kills every process of the server with SIGKILL, so that the next start has to recover.
-    pub fn kill(&mut self) -> Result<()> {
-        self.private.kill()
-    }
-
-    /// Stops it where it is (SIGSTOP): connections stay, and nothing answers.
-    pub fn pause(&self) -> Result<()> {
-        self.private.signal("STOP")
-    }
-
-    /// Lets it go on.
-    pub fn resume(&self) -> Result<()> {
-        self.private.signal("CONT")
-    }
-
     /// Starts a stopped or killed server again on the same data and ports.
     pub fn start_again(&mut self) -> Result<()> {
-        if !self.private.ended()? {
-            return Err(Error::new("the server still runs: stop or kill it first"));
-        }
         self.configure()?;
         let command = self.server_command();
         let port = self.ports.amqp;

@@ -1,9 +1,9 @@
 //! A private Redis: every write is on the disk before it is acknowledged.
 
 use super::account::Account;
-use super::private::Private;
+use super::private::{Private, controls};
 use super::watchdog::Habits;
-use super::{Error, Options, Result, debian, port, program};
+use super::{Options, Result, debian, port, program};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
@@ -13,7 +13,6 @@ use std::time::Duration;
 
 const READY_WITHIN: Duration = Duration::from_secs(60);
 const STOPPED_WITHIN: Duration = Duration::from_secs(30);
-const PORT_TRIES: usize = 5;
 const PORT_TAKEN: &str = "Address already in use";
 
 const HABITS: Habits = Habits {
@@ -33,6 +32,8 @@ pub struct Redis {
     settings: Vec<(String, String)>,
     port: u16,
 }
+
+controls!(Redis);
 
 impl Redis {
     /// The address of a server that all tests of this process share: the one that
@@ -59,19 +60,16 @@ impl Redis {
         };
         let private = Private::new(Account::unprivileged("redis")?, HABITS)?;
         program::write_files(private.dir(), &options.files)?;
-        let mut server = Self {
+        let server = Self {
             private,
             program,
             settings: options.settings,
             port: port::free()?,
         };
-        for _ in 1..PORT_TRIES {
-            match server.start_again() {
-                Err(error) if error.0.contains(PORT_TAKEN) => server.port = port::free()?,
-                done => return done.map(|()| server),
-            }
-        }
-        server.start_again().map(|()| server)
+        port::retried(server, PORT_TAKEN, Self::start_again, |server| {
+            server.port = port::free()?;
+            Ok(())
+        })
     }
 
     /// Its address, the same after every restart.
@@ -85,31 +83,8 @@ impl Redis {
         self.port
     }
 
-    /// Stops in order.
-    pub fn stop(&mut self) -> Result<()> {
-        self.private.stop("TERM", STOPPED_WITHIN)
-    }
-
-    /// Kills it with SIGKILL.
-    pub fn kill(&mut self) -> Result<()> {
-        self.private.kill()
-    }
-
-    /// Freezes it: it keeps its connections, and answers nothing.
-    pub fn pause(&self) -> Result<()> {
-        self.private.signal("STOP")
-    }
-
-    /// Lets it go on.
-    pub fn resume(&self) -> Result<()> {
-        self.private.signal("CONT")
-    }
-
     /// Starts a stopped or killed server again on the same data and port.
     pub fn start_again(&mut self) -> Result<()> {
-        if !self.private.ended()? {
-            return Err(Error::new("the server still runs: stop or kill it first"));
-        }
         let (command, port, is_tls) = (self.command(), self.port, self.is_tls());
         self.private
             .start(command, READY_WITHIN, |_| answers(port, is_tls))

@@ -1,9 +1,9 @@
 //! A private endpoint for webhooks, in Python: it has written a call down before it answers to it.
 
 use super::account::Account;
-use super::private::Private;
+use super::private::{Private, controls};
 use super::watchdog::Habits;
-use super::{Error, Result, debian, port};
+use super::{Result, debian, port};
 use std::fs;
 use std::net::TcpStream;
 use std::path::Path;
@@ -13,7 +13,7 @@ use std::time::Duration;
 const PROGRAM: &str = "/usr/bin/python3";
 const SCRIPT: &str = include_str!("../../python/webhook.py");
 const READY_WITHIN: Duration = Duration::from_secs(60);
-const PORT_TRIES: usize = 5;
+const STOPPED_WITHIN: Duration = Duration::from_secs(30);
 const PORT_TAKEN: &str = "Address already in use";
 
 const HABITS: Habits = Habits {
@@ -29,6 +29,8 @@ pub struct Webhook {
     port: u16,
 }
 
+controls!(Webhook);
+
 impl Webhook {
     /// Starts one that was never called; returns when it listens. It answers to a call with 204, and to one
     /// whose body has the word `poison` in it not at all: it closes the connection.
@@ -36,17 +38,14 @@ impl Webhook {
         if !Path::new(PROGRAM).is_file() {
             debian::install(&["python3"])?;
         }
-        let mut server = Self {
+        let server = Self {
             private: Private::new(Account::unprivileged("nobody")?, HABITS)?,
             port: port::free()?,
         };
-        for _ in 1..PORT_TRIES {
-            match server.start_again() {
-                Err(error) if error.0.contains(PORT_TAKEN) => server.port = port::free()?,
-                done => return done.map(|()| server),
-            }
-        }
-        server.start_again().map(|()| server)
+        port::retried(server, PORT_TAKEN, Self::start_again, |server| {
+            server.port = port::free()?;
+            Ok(())
+        })
     }
 
     /// Its port on 127.0.0.1, the same after every restart.
@@ -59,26 +58,8 @@ impl Webhook {
         fs::read_to_string(self.private.dir().join("calls")).unwrap_or_default()
     }
 
-    /// Kills it with SIGKILL.
-    pub fn kill(&mut self) -> Result<()> {
-        self.private.kill()
-    }
-
-    /// Freezes it: it keeps its connections, and answers nothing.
-    pub fn pause(&self) -> Result<()> {
-        self.private.signal("STOP")
-    }
-
-    /// Lets it go on.
-    pub fn resume(&self) -> Result<()> {
-        self.private.signal("CONT")
-    }
-
-    /// Starts a killed one again on the same port.
+    /// Starts a stopped or killed one again on the same port.
     pub fn start_again(&mut self) -> Result<()> {
-        if !self.private.ended()? {
-            return Err(Error::new("the endpoint still runs: kill it first"));
-        }
         let mut command = self.private.command(PROGRAM);
         command.args(["-c", SCRIPT, &self.port.to_string()]);
         let port = self.port;

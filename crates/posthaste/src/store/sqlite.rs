@@ -395,14 +395,14 @@ impl Store for Sqlite {
         act: &Act,
     ) -> Result<StartedJob, StoreError> {
         let (redelivery, act) = (redelivery.clone(), act.clone());
-        let filter = redelivery.meant()?;
-        // Who asks again need not wait until everything is counted once more.
-        if let Some(job) = self.job(id).await? {
-            return Ok(StartedJob { job, new: false });
-        }
         // Counted where nobody waits for it but those who ask.
+        let filter = redelivery.meant()?;
         let total = self
-            .read(move |outbox, link| outbox.total(link, &filter))
+            .read(move |outbox, link| match outbox.known_job(link, id)? {
+                // Who asks again need not wait until everything is counted once more.
+                Some(_) => Ok(0),
+                None => outbox.total(link, &filter),
+            })
             .await?;
         self.write(move |outbox, link| outbox.begin(link, id, &redelivery, total, &act))
             .await
@@ -481,11 +481,11 @@ mod tests {
         tokio::select! {
             biased;
             _ = &mut job => panic!("it was not counted by the thread that reads"),
-            () = async {
+            done = tokio::time::timeout(Duration::from_secs(30), async {
                 store.claim(&Claim::new(1)).await.unwrap();
                 assert!(store.pauses().await.unwrap().is_empty());
                 store.take_over().await.unwrap();
-            } => {}
+            }) => done.expect("nobody who relays waits for an operator"),
         }
         go_on.send(()).unwrap();
         assert!(busy.wait().await.unwrap());

@@ -20,7 +20,7 @@ const ITEMS: [&str; 10] = [
     "book", "lamp", "chair", "kettle", "globe", "radio", "clock", "teapot", "mirror", "carpet",
 ];
 /// What no courier will ever take, what breaks twice before it arrives, and below which of all
-/// chances each of them comes: a piano once in a hundred, an anvil twice, a vase three times.
+/// chances each of them comes.
 const ODD_ITEMS: [(&str, f64); 3] = [("piano", 0.01), ("anvil", 0.03), ("vase", 0.06)];
 
 /// Makes the shop's own table and the outbox in one file.

@@ -239,7 +239,7 @@ impl Post {
         let (name, routing_key) = (short(exchange)?, short(key.unwrap_or_default())?);
         let mut tried = trial(&link.connection, &name, &routing_key).await;
         for _ in 1..TRIALS {
-            // The server was so quick to close the channel that it does not know any more why.
+            // The server was so quick to close the channel that nothing waited to be told why.
             match &tried {
                 Err(error) if matches!(error.kind(), ErrorKind::InvalidChannelState(..)) => {
                     tried = trial(&link.connection, &name, &routing_key).await;
@@ -256,6 +256,12 @@ impl Post {
                     return Ok(());
                 }
                 let why = format!("exchange {exchange:?} may not be written to: {said}");
+                Err(NoExchange::Refused(why))
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::InvalidChannelState(..)) => {
+                let why = format!(
+                    "exchange {exchange:?} may not be written to: the server closed the channel"
+                );
                 Err(NoExchange::Refused(why))
             }
             Err(error) => Err(broken(error)),
@@ -302,10 +308,8 @@ async fn trial(
         b"",
         properties,
     );
-    // At once, so that it is what the server answers to if it closes the channel.
-    let (sent, taken_back) = tokio::join!(sent, channel.tx_rollback());
-    taken_back?;
-    drop(sent?);
+    drop(sent.await?);
+    channel.tx_rollback().await?;
     let _ = channel.close(200, "OK".into()).await;
     Ok(())
 }

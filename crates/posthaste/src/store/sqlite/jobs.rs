@@ -107,6 +107,9 @@ impl Outbox {
         act: &Act,
     ) -> Result<StartedJob, StoreError> {
         let filter = redelivery.meant()?;
+        if let Some(job) = self.known_job(link, id)? {
+            return Ok(StartedJob { job, new: false });
+        }
         let total = i64::try_from(total).unwrap_or(i64::MAX);
         let saved = redelivery.rate.map_or(0.0, savings);
         let new = link.write(|connection| {
