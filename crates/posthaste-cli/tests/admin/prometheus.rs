@@ -139,6 +139,10 @@ fn a_real_prometheus_evaluates_every_rule_and_every_panel() {
         }
         scene.enqueue("shop.order.placed.v1", "{}", 1);
         println!("empty: {empty:?}");
+        // A connection at rest is replaced without a word.
+        if empty.iter().any(|title| title == "Database errors") {
+            proxy.cut();
+        }
         empty.is_empty()
     });
     let dead = daemons[0].get("events?status=dead&limit=500").done();
