@@ -24,6 +24,7 @@ macro_rules! statements {
 }
 
 mod browse;
+mod claim;
 #[cfg_attr(
     not(any(feature = "postgres", feature = "sqlite")),
     allow(dead_code, reason = "what databases store, memory just keeps")
@@ -44,14 +45,13 @@ pub mod postgres;
     allow(dead_code, reason = "what databases store, memory just keeps")
 )]
 mod redelivery;
+mod settle;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod cursors;
 
-#[cfg(any(feature = "postgres", feature = "sqlite"))]
-use std::collections::HashMap;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,12 +60,13 @@ use async_trait::async_trait;
 use uuid::Uuid;
 
 use crate::enqueue::{EnqueueError, Receipt};
-use crate::event::{DeadReason, Event, Lease, Record};
+use crate::event::{Lease, Record};
 use crate::message::Message;
 use crate::table::Table;
 use crate::topic::TopicRule;
 
 pub use browse::{Order, PAGE_LOOK, Page};
+pub use claim::{Claim, Claimed, Died, OnFailure, Ordering, Reach, Scope};
 pub use control::{Pause, Target};
 pub use crew::{BLOCKED_LOOK, BlockedKey, LIVE_LOOK, RelayInfo, WAITING_LOOK};
 pub use examine::{Finding, Grade};
@@ -74,6 +75,7 @@ pub use health::{Health, Holder};
 pub use history::{ATTEMPTS_KEPT, Attempt, Ending, Tried};
 pub use inspect::{Audit, Content, Filter, Mark};
 pub use redelivery::{Job, JobState, Redelivery, StartedJob};
+pub use settle::{Settled, Settlement, Verdict};
 
 /// Where a relay gets its events. Every store passes the conformance suite of the test kit.
 #[async_trait]
@@ -260,249 +262,6 @@ pub trait Store: Send + Sync + 'static {
 
     /// Looks for what may trouble a relay here: its rights, the server's settings, clocks, space.
     async fn examine(&self) -> Result<Vec<Finding>, StoreError>;
-}
-
-/// What to claim.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Claim {
-    /// At most this many events.
-    pub limit: u32,
-    /// And no more once they have this many bytes of payload together, about: at least one, and none more than needed
-    /// to get there.
-    pub bytes: u64,
-    /// For how long.
-    pub lease: Duration,
-    /// What has had this many attempts is dead.
-    pub max_attempts: u32,
-    /// Which events.
-    pub scope: Scope,
-    /// Topics to leave alone for now, as their destination takes nothing.
-    pub except_topics: Vec<String>,
-    /// In which order.
-    pub ordering: Ordering,
-    /// Under which topic what dies of this claim gets a letter, see [`Verdict::Dead`].
-    pub dead_letters: Option<String>,
-    /// Where to look.
-    pub reach: Reach,
-}
-
-impl Claim {
-    /// A claim of at most this many events, with the defaults: any size, 60 s, 25 attempts, any event, no order.
-    pub fn new(limit: u32) -> Self {
-        Self {
-            limit,
-            bytes: u64::MAX,
-            lease: Duration::from_secs(60),
-            max_attempts: 25,
-            scope: Scope::default(),
-            except_topics: Vec::new(),
-            ordering: Ordering::None,
-            dead_letters: None,
-            reach: Reach::Oldest,
-        }
-    }
-
-    /// With ordering by key, how many due events to look at, given what would do for so many.
-    pub(crate) fn look_at_least(&self, look: i64) -> i64 {
-        match self.reach {
-            // It has nowhere to go on from: the first of a key may be due after very many of its followers.
-            Reach::Aside => look.max(LOOK_ASIDE),
-            Reach::Oldest | Reach::Onward | Reach::Latest => look,
-        }
-    }
-}
-
-/// How many due events a claim aside looks at, at least. They are few: a probe, and what follows it for some seconds.
-const LOOK_ASIDE: i64 = 10_000;
-
-/// Where a claim looks for due events.
-///
-/// Looking from the very start passes everything that was recently delivered and not yet
-/// vacuumed; a relay does that every so often, and in between goes on from where it was.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reach {
-    /// From the oldest on: finds whatever is due, expired leases included.
-    Oldest,
-    /// From where this store's last claim ended: may miss what was committed late or came back.
-    Onward,
-    /// From the latest that this store has seen: finds what was enqueued since, even while a long
-    /// line of events waits for the ones before them in their keys.
-    Latest,
-    /// From the oldest on, for some of what other claims are about: where those go on from stays as it was.
-    Aside,
-}
-
-/// Which events a relay or a filter is about. Empty: all.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Scope {
-    /// Only this namespace.
-    pub namespace: Option<String>,
-    /// Only these topics.
-    pub topics: Vec<String>,
-    /// Only this tenant.
-    pub tenant_id: Option<Uuid>,
-}
-
-/// In which order events are handed out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Ordering {
-    /// Oldest first, many at once.
-    #[default]
-    None,
-    /// Besides that, events of one key strictly in sequence.
-    Key(OnFailure),
-}
-
-/// What becomes of a key when one of its events is dead.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum OnFailure {
-    /// Its later events wait until an operator redelivers or discards the dead one.
-    #[default]
-    Block,
-    /// Its later events become dead too (`parked`), to be redelivered together.
-    Park,
-    /// Its later events go on without it.
-    Skip,
-}
-
-/// What a claim got.
-#[derive(Debug, Default)]
-pub struct Claimed {
-    /// Leased, in the order in which to deliver them.
-    pub events: Vec<Event>,
-    /// Leased, but not readable as events: to be settled as [`DeadReason::Malformed`].
-    pub malformed: Vec<(Lease, String)>,
-    /// Leased, but behind a malformed event of their key: to be settled as [`Verdict::Release`].
-    pub held_back: Vec<Lease>,
-    /// Found without an attempt left, or parked, and now dead.
-    pub died: Vec<Died>,
-    /// Whether there may be more that is due now.
-    pub more: bool,
-}
-
-/// An event that a claim found without an attempt left, or behind a dead one of its key.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Died {
-    /// Which one.
-    pub id: Uuid,
-    /// Its place in the outbox.
-    pub sequence: i64,
-    /// Its topic.
-    pub topic: String,
-    /// Its tenant.
-    pub tenant_id: Option<Uuid>,
-    /// How often it was tried.
-    pub attempts: u32,
-    /// Why it is dead.
-    pub reason: DeadReason,
-}
-
-impl Claimed {
-    /// How many leases it got.
-    pub fn leases(&self) -> usize {
-        self.events.len() + self.malformed.len() + self.held_back.len()
-    }
-
-    /// Sets apart what comes after the first malformed event of its key: it must not overtake.
-    #[cfg(any(feature = "postgres", feature = "sqlite"))]
-    fn hold_back(&mut self, malformed: &HashMap<&str, i64>) {
-        let held_back = &mut self.held_back;
-        self.events.retain(|event| {
-            let key = event.ordering_key.as_deref();
-            let behind = key
-                .and_then(|key| malformed.get(key))
-                .is_some_and(|first| *first < event.sequence);
-            if behind {
-                held_back.push(event.lease);
-            }
-            !behind
-        });
-    }
-}
-
-/// How one lease ends.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Settlement {
-    /// The lease.
-    pub lease: Lease,
-    /// What became of the event.
-    pub verdict: Verdict,
-    /// How delivery was tried, if it was: for the history.
-    pub tried: Option<Tried>,
-}
-
-impl Settlement {
-    /// The end of a lease, of which the history tells no more than the verdict.
-    pub fn new(lease: Lease, verdict: Verdict) -> Self {
-        Self {
-            lease,
-            verdict,
-            tried: None,
-        }
-    }
-
-    /// Whether the history tells of it, beyond what the event's row does: of all that was an attempt and
-    /// is no first one that succeeded. An event that was claimed only once has no history to go on.
-    fn is_for_history(&self) -> bool {
-        match self.verdict {
-            Verdict::Delivered { keep } => keep && self.lease.epoch > 1,
-            Verdict::Retry { .. } | Verdict::Dead { .. } => true,
-            Verdict::Release | Verdict::Postpone { .. } => false,
-        }
-    }
-}
-
-/// What became of an event.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Verdict {
-    /// Delivered. With `keep = false` it is deleted in the same statement.
-    Delivered {
-        /// Whether to keep it, for the cleaner to remove after its retention.
-        keep: bool,
-    },
-    /// Pending again, due after the delay.
-    Retry {
-        /// How long to wait.
-        delay: Duration,
-        /// What went wrong.
-        error: String,
-    },
-    /// Dead.
-    Dead {
-        /// Why.
-        reason: DeadReason,
-        /// What went wrong.
-        error: String,
-        /// The topic under which a copy of it is enqueued, in the same transaction: the dead letter,
-        /// whose headers tell of the death (see [`crate::header`]). A letter gets no letter.
-        letter: Option<String>,
-    },
-    /// Pending again, due at once, with its attempt given back: it was never tried.
-    Release,
-    /// The same, but due after the delay: its destination does not take it now.
-    Postpone {
-        /// How long to wait.
-        delay: Duration,
-    },
-}
-
-impl Verdict {
-    /// What went wrong, if anything did.
-    pub fn error(&self) -> Option<&str> {
-        match self {
-            Self::Retry { error, .. } | Self::Dead { error, .. } => Some(error),
-            Self::Delivered { .. } | Self::Release | Self::Postpone { .. } => None,
-        }
-    }
-}
-
-/// What a settlement changed.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Settled {
-    /// How many leases were ended.
-    pub applied: usize,
-    /// Leases that were no longer ours.
-    pub lost: Vec<Lease>,
 }
 
 /// What to remove.
