@@ -49,7 +49,8 @@ impl Claim {
     }
 
     /// With ordering by key, how many due events to look at, given what would do for so many.
-    pub(crate) fn look_at_least(&self, look: i64) -> i64 {
+    #[cfg(any(feature = "postgres", feature = "sqlite"))]
+    pub(super) fn look_at_least(&self, look: i64) -> i64 {
         match self.reach {
             // It has nowhere to go on from: the first of a key may be due after very many of its followers.
             Reach::Aside => look.max(LOOK_ASIDE),
@@ -59,6 +60,7 @@ impl Claim {
 }
 
 /// How many due events a claim aside looks at, at least. They are few: a probe, and what follows it for some seconds.
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 const LOOK_ASIDE: i64 = 10_000;
 
 /// Where a claim looks for due events.
