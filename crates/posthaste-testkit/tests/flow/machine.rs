@@ -50,12 +50,16 @@ async fn what_a_vanished_machine_had_is_taken_over_and_it_starts_nothing_more() 
     let store = scene.fresh.store().await;
     scene
         .eventually("it has all in hand", async |_| {
-            store.stats().await.unwrap().processing == 40
+            store.stats().await.unwrap().pending == 0
         })
         .await;
 
     machine.vanish().unwrap();
     faults.hit(pid);
+    // What was on its way to the server has arrived. It may have settled some before, on a slow machine.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let left = store.stats().await.unwrap().processing;
+    assert!(left > 0, "it is done with all");
     let other = scene.relay(&[LEASE]).await;
     scene
         .eventually("all is settled by the other", async |_| {
@@ -74,7 +78,7 @@ async fn what_a_vanished_machine_had_is_taken_over_and_it_starts_nothing_more() 
     let taken_over = relays.iter().position(|relay| *relay == other.pid());
     let after = &relays[taken_over.unwrap()..];
     assert!(after.iter().all(|relay| *relay != pid), "{relays:?}");
-    assert_eq!(after.len(), 40, "it settled nothing");
+    assert_eq!(after.len() as u64, left, "it settled nothing more");
 
     machine.come_back().unwrap();
     produce(&mut scene, &mut produced, 40).await;
