@@ -21,10 +21,6 @@ use std::process::ExitCode;
 
 use bed::Bed;
 
-// As the program has it.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 const SCENARIOS: [&str; 24] = [

@@ -23,10 +23,6 @@ use clap::Parser;
 
 use crate::cli::Cli;
 
-// A third of what a relay does under load is to allocate and free: see docs/decisions/0024.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     let cli = Cli::parse();
     match command::run(cli) {
