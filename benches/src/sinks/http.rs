@@ -93,10 +93,8 @@ pub(crate) async fn run(bed: &Bed) -> Result {
         })
         .await
     };
-    let sink = || {
-        let sink = Http::builder(&address).allow_any_address().build()?;
-        Ok(Limited(sink, Semaphore::new(CONCURRENCY)))
-    };
+    let sink = Http::builder(&address).allow_any_address().build()?;
+    let sink = Limited(sink, Semaphore::new(CONCURRENCY));
     compare(bed, "a webhook", sink, floor).await
 }
 

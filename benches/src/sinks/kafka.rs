@@ -58,6 +58,6 @@ pub(crate) async fn run(bed: &Bed) -> Result {
         })
         .await
     };
-    let sink = || Ok(Kafka::builder([&brokers]).build()?);
+    let sink = Kafka::builder([&brokers]).build()?;
     compare(bed, "Kafka", sink, floor).await
 }

@@ -44,6 +44,6 @@ pub(crate) async fn run(bed: &Bed) -> Result {
         })
         .await
     };
-    let sink = || Ok(Nats::builder(server.url()).build()?);
+    let sink = Nats::builder(server.url()).build()?;
     compare(bed, "NATS JetStream", sink, floor).await
 }

@@ -83,6 +83,6 @@ pub(crate) async fn run(bed: &Bed) -> Result {
         })
         .await
     };
-    let sink = || Ok(RabbitMq::builder(server.url(), EXCHANGE).build()?);
+    let sink = RabbitMq::builder(server.url(), EXCHANGE).build()?;
     compare(bed, "RabbitMQ", sink, floor).await
 }

@@ -34,6 +34,6 @@ pub(crate) async fn run(bed: &Bed) -> Result {
         })
         .await
     };
-    let sink = || Ok(Redis::builder(server.url()).build()?);
+    let sink = Redis::builder(server.url()).build()?;
     compare(bed, "Redis", sink, floor).await
 }

@@ -174,7 +174,12 @@ pub const METRICS: &[Metric] = {
             TABLE,
             "Events leased by a relay",
         ),
-        metric("outbox_dead", Gauge, TABLE, "Events that are dead"),
+        metric(
+            "outbox_dead",
+            Gauge,
+            TABLE,
+            "Events that are dead, those that were discarded among them",
+        ),
         metric(
             "outbox_stuck",
             Gauge,

@@ -9,8 +9,9 @@ mod systemd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The longest that a stop takes: what is under way, then settling, then the last spans.
-const STOP: Duration = Duration::from_secs(30 + 5 + 3);
+/// The longest that a stop takes: what is under way, then settling, then the last spans, all with a database that
+/// does not answer.
+const STOP: Duration = Duration::from_secs(30 + 5 + 3 + 10);
 
 fn repository() -> PathBuf {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2);
