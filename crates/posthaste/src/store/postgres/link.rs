@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{Mutex, Notify};
@@ -18,9 +19,13 @@ use crate::store::StoreError;
 /// One round trip that takes longer than this is given up, and its connection with it. A dead
 /// connection is noticed sooner (`tcp_user_timeout`); this is for a server that never answers.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// How often it may be doubled: up to a quarter of an hour.
+const DOUBLINGS: u32 = 4;
 
 pub(super) struct Link {
     patience: Duration,
+    /// How many sessions in a row ended because a statement was not answered in time.
+    unanswered: AtomicU32,
     config: Config,
     connector: Connector,
     setup: &'static str,
@@ -44,6 +49,7 @@ impl Link {
     ) -> Self {
         Self {
             patience: PATIENCE,
+            unanswered: AtomicU32::new(0),
             config,
             connector,
             setup,
@@ -69,7 +75,7 @@ impl Link {
             return Ok(session.clone());
         }
         *slot = None;
-        let session = Arc::new(self.in_time(self.open()).await?);
+        let session = Arc::new(in_time(self.patience, self.open()).await?);
         *slot = Some(session.clone());
         Ok(session)
     }
@@ -99,7 +105,7 @@ impl Link {
         sql: &str,
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, StoreError> {
-        let result = self.in_time(session.query(name, sql, params)).await;
+        let result = in_time(self.patience(), session.query(name, sql, params)).await;
         self.end_after(session, result).await
     }
 
@@ -113,7 +119,7 @@ impl Link {
     ) -> Result<Vec<Row>, StoreError> {
         let session = self.session().await?;
         let question = session.query_within(limit, name, sql, params);
-        let result = self.in_time(question).await;
+        let result = in_time(self.patience(), question).await;
         self.end_after(&session, result).await.map_err(slow)
     }
 
@@ -122,29 +128,28 @@ impl Link {
         session: &Arc<Session>,
         result: Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        if let Err(error) = &result {
-            if is_silence(error) {
+        let silence = result.as_ref().is_err_and(is_silence);
+        if !silence {
+            self.unanswered.store(0, Ordering::Relaxed);
+        }
+        if result.is_err() {
+            if silence {
                 self.cancel(session);
             }
             let mut slot = self.session.lock().await;
-            if slot
-                .as_ref()
-                .is_some_and(|current| Arc::ptr_eq(current, session))
-            {
-                *slot = None;
+            let ended = slot.take_if(|current| Arc::ptr_eq(current, session));
+            if silence && ended.is_some() {
+                self.unanswered.fetch_add(1, Ordering::Relaxed);
             }
         }
         result
     }
 
-    async fn in_time<T>(
-        &self,
-        work: impl Future<Output = Result<T, StoreError>>,
-    ) -> Result<T, StoreError> {
-        match tokio::time::timeout(self.patience, work).await {
-            Ok(result) => result,
-            Err(_) => Err(StoreError::Unavailable(Box::new(Silence(self.patience)))),
-        }
+    /// How long a statement may take. A server that takes sessions and does not answer in time is slow, not gone:
+    /// the next session gives it twice as long, or what takes that long would never be done.
+    fn patience(&self) -> Duration {
+        let doublings = self.unanswered.load(Ordering::Relaxed).min(DOUBLINGS);
+        self.patience * 2_u32.pow(doublings)
     }
 
     /// Has the server stop what nobody waits for any more: it does not notice before it is done with it.
@@ -167,7 +172,7 @@ impl Link {
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<u64, StoreError> {
         let session = self.session().await?;
-        let result = self.in_time(session.execute(name, sql, params)).await;
+        let result = in_time(self.patience(), session.execute(name, sql, params)).await;
         self.end_after(&session, result).await
     }
 
@@ -280,6 +285,16 @@ impl Session {
     }
 }
 
+async fn in_time<T>(
+    patience: Duration,
+    work: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    match tokio::time::timeout(patience, work).await {
+        Ok(result) => result,
+        Err(_) => Err(StoreError::Unavailable(Box::new(Silence(patience)))),
+    }
+}
+
 /// The server did not answer.
 #[derive(Debug, thiserror::Error)]
 #[error("no answer within {} s", .0.as_secs())]
@@ -337,16 +352,34 @@ mod tests {
 
     use super::*;
 
+    fn link(config: Config) -> Link {
+        let connector = connect::connector().unwrap();
+        Link::new(config, connector, "", (Arc::from(""), Arc::default()))
+    }
+
+    #[tokio::test]
+    async fn what_takes_long_is_given_twice_as_long_the_next_time() {
+        let mut impatient = link(postgres_url().parse().unwrap());
+        impatient.patience = Duration::from_millis(200);
+        let mut tries = 0;
+        // However slow the machine is, the first two tries are too short.
+        while let Err(error) = impatient
+            .query("sleep", "select pg_sleep(0.5)::text", &[])
+            .await
+        {
+            assert!(is_silence(&error), "{error}");
+            tries += 1;
+            assert!(tries < 10);
+        }
+        assert!(tries >= 2, "{tries}");
+        assert_eq!(impatient.patience(), impatient.patience);
+    }
+
     #[tokio::test]
     async fn what_nobody_waits_for_any_more_is_cancelled() {
         let name = format!("impatient-{}", Uuid::new_v4().simple());
         let mut config: Config = postgres_url().parse().unwrap();
         config.application_name(&name);
-        let listener = || (Arc::from(""), Arc::default());
-        let link = |config: Config| {
-            let connector = connect::connector().unwrap();
-            Link::new(config, connector, "", listener())
-        };
         let mut impatient = link(config.clone());
         impatient.patience = Duration::from_millis(300);
         let asked = impatient
