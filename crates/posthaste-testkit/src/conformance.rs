@@ -100,6 +100,7 @@ macro_rules! conformance {
                 a_retried_head_goes_before_its_followers_in_the_smallest_claim
                 followers_of_a_retried_head_do_not_fill_the_batch
                 followers_of_a_retried_head_do_not_hide_it_from_a_probe
+                a_probe_goes_past_any_number_of_followers
                 thousands_of_blocked_events_do_not_starve_others
                 a_dead_event_blocks_its_key_until_it_is_discarded
                 a_dead_event_that_is_redelivered_goes_first

@@ -136,6 +136,31 @@ pub async fn followers_of_a_retried_head_do_not_hide_it_from_a_probe(bed: impl B
     }
 }
 
+// F9: however many there are, it is found after some looks.
+pub async fn a_probe_goes_past_any_number_of_followers(bed: impl Bed) {
+    let store = bed.relay().await;
+    let receipts = enqueue(&bed, &keyed(&["a"; 10_500])).await;
+    let probe = Claim {
+        reach: Reach::Aside,
+        ..by_key(1, Block)
+    };
+    let head = store.claim(&probe).await.unwrap().events.remove(0);
+    retry(&store, &head, Duration::ZERO).await;
+    let mut looks = 0;
+    let again = loop {
+        looks += 1;
+        assert!(looks <= 3, "it is not found");
+        if let Some(event) = store.claim(&probe).await.unwrap().events.pop() {
+            break event;
+        }
+    };
+    assert_eq!(again.id, head.id);
+    deliver(&store, &[again]).await;
+    // The next one is where the line begins.
+    let next = store.claim(&probe).await.unwrap().events;
+    assert_eq!(ids(&next), [receipts[1].id]);
+}
+
 pub async fn thousands_of_blocked_events_do_not_starve_others(bed: impl Bed) {
     let store = bed.relay().await;
     enqueue(&bed, &keyed(&["stuck"])).await;

@@ -52,7 +52,7 @@ impl Claim {
     #[cfg(any(feature = "postgres", feature = "sqlite"))]
     pub(super) fn look_at_least(&self, look: i64) -> i64 {
         match self.reach {
-            // It has nowhere to go on from: the first of a key may be due after very many of its followers.
+            // The first of a key may be due after very many of its followers.
             Reach::Aside => look.max(LOOK_ASIDE),
             Reach::Oldest | Reach::Onward | Reach::Latest => look,
         }
@@ -76,7 +76,8 @@ pub enum Reach {
     /// From the latest that this store has seen: finds what was enqueued since, even while a long
     /// line of events waits for the ones before them in their keys.
     Latest,
-    /// From the oldest on, for some of what other claims are about: where those go on from stays as it was.
+    /// From the oldest on, for some of what other claims are about: where those go on from stays as it was. Where
+    /// it went past events that wait in their keys, and got none, the next one goes on.
     Aside,
 }
 

@@ -29,6 +29,8 @@ pub(super) struct End {
     pub(super) from: Cursor,
     /// The last event that it got, or looked at.
     pub(super) last: Option<Cursor>,
+    /// Whether it got any.
+    pub(super) got: bool,
     /// Whether there is more.
     pub(super) more: bool,
     /// When it looked, by the database's clock, if that is known. It may be told too early, never too late.
@@ -47,6 +49,8 @@ struct Place {
     onward: Cursor,
     /// The furthest that any claim has seen.
     latest: Cursor,
+    /// Where claims aside look from.
+    aside: Cursor,
     /// Whether going onward came to the end. With order by key only then does it start over:
     /// a line of waiting events may be longer than what one claim looks at.
     at_end: bool,
@@ -56,7 +60,8 @@ impl Cursors {
     /// Where a claim looks from.
     pub(super) fn from(&mut self, claim: &Claim) -> Cursor {
         match claim.reach {
-            Reach::Oldest | Reach::Aside => START,
+            Reach::Oldest => START,
+            Reach::Aside => self.place(claim).aside,
             Reach::Onward => self.place(claim).onward,
             Reach::Latest => self.place(claim).latest,
         }
@@ -65,6 +70,10 @@ impl Cursors {
     /// Remembers where a claim ended.
     pub(super) fn ended(&mut self, claim: &Claim, end: End) {
         if claim.reach == Reach::Aside {
+            // From the oldest on, but past a line of events that wait in their keys: those that they wait for may
+            // be due later.
+            let in_vain = end.last.filter(|_| end.more && !end.got);
+            self.place(claim).aside = in_vain.unwrap_or(START);
             return;
         }
         if let Some(at) = end.at.filter(|_| !end.more) {
@@ -104,6 +113,7 @@ impl Cursors {
                     except_topics: claim.except_topics.iter().cloned().collect(),
                     onward,
                     latest,
+                    aside: START,
                     at_end: true,
                 }
             }
@@ -185,6 +195,7 @@ mod tests {
         let end = End {
             from: cursors.from(claim),
             last: last.map(|last| Cursor(last, 7)),
+            got: last.is_some(),
             more,
             at: Some(now),
         };
@@ -202,6 +213,27 @@ mod tests {
         after(&mut cursors, &claim(Reach::Aside, &[]), Some(100), true);
         assert_eq!(cursors.from(&claim(Reach::Onward, &[])), Cursor(500, 7));
         assert_eq!(cursors.from(&claim(Reach::Aside, &[])), START);
+    }
+
+    #[test]
+    fn a_claim_aside_goes_past_those_that_it_looked_at_in_vain() {
+        let mut cursors = Cursors::default();
+        let aside = claim(Reach::Aside, &[]);
+        let mut after = |got, more| {
+            let end = End {
+                from: cursors.from(&aside),
+                last: Some(Cursor(100, 7)),
+                got,
+                more,
+                at: None,
+            };
+            cursors.ended(&aside, end);
+            cursors.from(&aside)
+        };
+        assert_eq!(after(false, true), Cursor(100, 7));
+        assert_eq!(after(true, true), START);
+        assert_eq!(after(false, true), Cursor(100, 7));
+        assert_eq!(after(false, false), START);
     }
 
     #[test]

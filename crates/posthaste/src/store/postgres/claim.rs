@@ -70,6 +70,7 @@ impl Postgres {
             let end = End {
                 from,
                 last,
+                got: !rows.is_empty(),
                 more,
                 at,
             };
@@ -101,6 +102,7 @@ impl Postgres {
         let end = End {
             from,
             last,
+            got: !rows.is_empty(),
             more,
             at,
         };

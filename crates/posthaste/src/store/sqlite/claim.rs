@@ -146,12 +146,13 @@ impl Outbox {
         let end = End {
             from: candidates.from,
             last: found.last,
+            got: !(found.go.is_empty() && found.park.is_empty()),
             more: found.more,
             at: Some(candidates.looked_at),
         };
-        let mut claimed = match found.go.is_empty() && found.park.is_empty() {
-            true => Claimed::default(),
-            false => self.take(link, claim, candidates, present.owner)?,
+        let mut claimed = match end.got {
+            false => Claimed::default(),
+            true => self.take(link, claim, candidates, present.owner)?,
         };
         claimed.more = end.more;
         let mut cursors = self.cursors.lock().expect("not poisoned");
