@@ -143,6 +143,20 @@ class Tab:
         self.wire.call("Input.dispatchKeyEvent", type="keyDown", key=key, **text, **extra)
         self.wire.call("Input.dispatchKeyEvent", type="keyUp", key=key, **extra)
 
+    def lose_answer(self, path):
+        """The next POST to this path is done, and its answer gets lost on its way."""
+        self.run("""{
+            const real = window.fetch;
+            let lost = false;
+            window.fetch = async (path, options) => {
+                const answer = await real(path, options);
+                if (lost || options?.method !== "POST" || !path.endsWith("PATH")) return answer;
+                lost = true;
+                window.fetch = real;
+                throw new TypeError("lost");
+            };
+        }""".replace("PATH", path))
+
     def picture(self, path, whole=True):
         shot = self.wire.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
         pathlib.Path(path).write_bytes(base64.b64decode(shot["data"]))

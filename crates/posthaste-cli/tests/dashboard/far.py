@@ -42,18 +42,8 @@ with Browser(sys.argv[1]) as browser:
     tab.click("button.main", "Redeliver…")
     tab.sees("consumers handle them again")
     tab.type("dialog input[name=why]", "they lost it")
-    # The answer gets lost on its way: the operator confirms once more, and it is begun once.
-    tab.run("""{
-        const real = window.fetch;
-        let lost = false;
-        window.fetch = async (path, options) => {
-            const answer = await real(path, options);
-            if (lost || options?.method !== "POST" || !path.endsWith("/redeliver")) return answer;
-            lost = true;
-            window.fetch = real;
-            throw new TypeError("lost");
-        };
-    }""")
+    # The operator confirms once more, and it is begun once.
+    tab.lose_answer("/redeliver")
     tab.click("dialog button.main", "Send again")
     tab.until("document.querySelector('dialog .failure[role=alert]').textContent.includes('cannot be reached')", "that no answer came")
     tab.click("dialog button.main", "Send again")
