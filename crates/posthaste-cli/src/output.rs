@@ -311,7 +311,8 @@ fn shortened(text: &str, width: usize) -> Cow<'_, str> {
 /// Whether standard error is read by a person who likes colours.
 pub(crate) fn colours() -> bool {
     let unwanted = std::env::var_os("NO_COLOR").is_some_and(|it| !it.is_empty());
-    std::io::stderr().is_terminal() && !unwanted
+    let dumb = std::env::var_os("TERM").is_none_or(|it| it == "dumb");
+    std::io::stderr().is_terminal() && !unwanted && !dumb
 }
 
 /// One that does not tell its width is taken to have room for everything.

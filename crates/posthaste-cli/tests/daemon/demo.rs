@@ -73,6 +73,18 @@ fn in_a_terminal_it_shows_what_happens_and_gives_the_terminal_back() {
 }
 
 #[test]
+fn in_a_terminal_that_draws_nothing_it_prints_lines() {
+    let place = Place::sqlite();
+    let mut demo = place.posthaste(&["demo", "--for", "4s"]);
+    let mut terminal = Terminal::open(demo.env("TERM", "dumb"));
+    for shown in ["Posthaste demo", "orders committed", "Nothing was lost"] {
+        let before = terminal.until(shown);
+        assert!(!before.contains('\u{1b}'), "{before:?}");
+    }
+    assert_eq!(terminal.end().0, 0);
+}
+
+#[test]
 fn ctrl_c_ends_it_well() {
     let place = Place::sqlite();
     let daemon = Daemon::start(place.posthaste(&["demo", "--file", "busy.db", "--json"]));

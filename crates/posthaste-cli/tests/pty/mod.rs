@@ -48,6 +48,8 @@ impl Terminal {
         let mut session = Command::new("setsid");
         session.arg("--ctty").arg(command.get_program());
         session.args(command.get_args());
+        // Whatever the tests are run in, this is a terminal that can do what terminals can.
+        session.env("TERM", "xterm-256color").env_remove("NO_COLOR");
         for (name, value) in command.get_envs() {
             match value {
                 Some(value) => session.env(name, value),

@@ -1,14 +1,14 @@
 //! What people see while the demo runs: in a terminal a few lines that change, with the news above
-//! them; elsewhere one line a second.
+//! them; elsewhere the news, and one line a second.
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::ledger::{Ledger, Pages};
 
@@ -29,10 +29,11 @@ impl Screen {
         ));
         let (end, ended) = mpsc::channel();
         let shown = ledger.clone();
-        let terminal = std::io::stdout().is_terminal();
-        let thread = std::thread::spawn(move || match terminal {
-            true => live(&shown, &ended),
-            false => plain(&shown, &ended),
+        let lines = MultiProgress::with_draw_target(ProgressDrawTarget::stdout());
+        // Where nothing can be drawn: in a pipe, and in a terminal that is none in earnest.
+        let thread = std::thread::spawn(move || match lines.is_hidden() {
+            false => live(&lines, &shown, &ended),
+            true => plain(&shown, &ended),
         });
         Self {
             ledger,
@@ -62,8 +63,7 @@ fn goes_on(ended: &mpsc::Receiver<()>, pause: Duration) -> bool {
     ended.recv_timeout(pause) == Err(RecvTimeoutError::Timeout)
 }
 
-fn live(ledger: &Ledger, ended: &mpsc::Receiver<()>) {
-    let all = MultiProgress::new();
+fn live(all: &MultiProgress, ledger: &Ledger, ended: &mpsc::Receiver<()>) {
     let line = |style: &str| {
         let style = ProgressStyle::with_template(style).expect("a valid template");
         let bar = all.add(ProgressBar::new_spinner());
