@@ -113,17 +113,19 @@ fn every_good_file_is_used() {
 #[test]
 fn colours_are_for_terminals() {
     let command = format!("{PROGRAM} config check value_zero.toml");
-    let in_terminal = |no_color: &str| {
+    let in_terminal = |kind: &str, no_color: &str| {
         let mut script = Command::new("script");
         let script = script.args(["-qec", &command, "/dev/null"]);
         let script = script
+            .env("TERM", kind)
             .env("NO_COLOR", no_color)
             .current_dir(folder("broken"));
         outcome(&script.output().unwrap()).1
     };
-    let red = "\u{1b}[1;31merror";
-    assert!(in_terminal("").contains(red), "{}", in_terminal(""));
-    assert!(!in_terminal("1").contains('\u{1b}'));
+    let colourful = in_terminal("xterm", "");
+    assert!(colourful.contains("\u{1b}[1;31merror"), "{colourful}");
+    assert!(!in_terminal("xterm", "1").contains('\u{1b}'));
+    assert!(!in_terminal("dumb", "").contains('\u{1b}'));
     let (_, piped) = outcome(&config(
         &folder("broken"),
         &["check", "value_zero.toml"],
