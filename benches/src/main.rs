@@ -4,6 +4,7 @@
 //! and the same table; a ratio holds on a noisy machine where a time does not.
 
 mod admin;
+mod apart;
 mod bed;
 mod bulk;
 mod cost;

@@ -24,7 +24,8 @@ use posthaste_relay::sink::Sink;
 use serde_json::json;
 
 use crate::Result;
-use crate::bed::Bed;
+use crate::apart::Apart;
+use crate::bed::{Bed, connect};
 use crate::drain::{After, drain_to, through_relay};
 
 /// As many as a relay has in hand by default.
@@ -78,17 +79,37 @@ async fn flat_out<F: Future<Output = Result>>(
     Ok(events as f64 / started.elapsed().as_secs_f64())
 }
 
-/// Drains to the sink, against the floor and against a sink that does nothing, in turns.
+/// Drains to the sink, against the floor and against a sink that does nothing: with all processors for everybody,
+/// and then with a share of them for each of database, destination and relay.
 async fn compare<S: Sink>(
     bed: &Bed,
     name: &str,
     sink: S,
     floor: impl AsyncFn(i64) -> Result<f64>,
 ) -> Result {
-    let events: i64 = if bed.quick { 20_000 } else { 100_000 };
-    let (mut relay, mut bare, mut nowhere) = (0.0_f64, 0.0_f64, 0.0_f64);
     // One for all rounds, as there is one client for the floor: neither pays for its first connection each time.
     let sink = Arc::new(sink);
+    in_turns(bed, name, &sink, &floor, None).await?;
+    let client = connect(&bed.url).await?;
+    match Apart::new(&client).await {
+        Ok(apart) => in_turns(bed, &format!("{name}, apart"), &sink, &floor, Some(apart)).await,
+        Err(why) => {
+            eprintln!("{name} is not measured apart: {why}");
+            Ok(())
+        }
+    }
+}
+
+/// In turns, so that a noisy moment hits all of them.
+async fn in_turns<S: Sink>(
+    bed: &Bed,
+    name: &str,
+    sink: &Arc<S>,
+    floor: &impl AsyncFn(i64) -> Result<f64>,
+    apart: Option<Apart>,
+) -> Result {
+    let events: i64 = if bed.quick { 20_000 } else { 100_000 };
+    let (mut relay, mut bare, mut nowhere) = (0.0_f64, 0.0_f64, 0.0_f64);
     for _ in 0..ROUNDS {
         bare = bare.max(floor(events).await?);
         nowhere = nowhere.max(through_relay(bed, events, After::Kept).await?);
@@ -106,7 +127,15 @@ async fn compare<S: Sink>(
         relay,
         "events/s",
         Some(bare.min(nowhere)),
-        json!({"from_memory": bare.round(), "no_op_sink": nowhere.round(), "one_after_the_other": in_turn.round(), "window": WINDOW, "best_of": ROUNDS, "after": "kept"}),
+        json!({
+            "from_memory": bare.round(),
+            "no_op_sink": nowhere.round(),
+            "one_after_the_other": in_turn.round(),
+            "cores_each": apart.map(|apart| apart.cores),
+            "window": WINDOW,
+            "best_of": ROUNDS,
+            "after": "kept",
+        }),
     );
     Ok(())
 }

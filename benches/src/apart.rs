@@ -1,0 +1,176 @@
+//! The database, a destination and the relay as if each had a machine of its own.
+//!
+//! On one machine all of them share the processors: what a destination's server uses up, the database lacks, and a
+//! ratio tells of that rather than of the relay. So each gets an equal share by a control group of Linux, for floors and
+//! relay alike.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::{fs, io, process, thread};
+
+use tokio_postgres::Client;
+
+use crate::Result;
+
+/// Short, so that nobody waits for long once its share is used up.
+const PERIOD_US: usize = 5000;
+/// What each of the three gets of the machine. The rest is for everybody else.
+const SHARE: f64 = 0.3;
+
+/// Where control groups are: those of processors alone, which older systems have, and those of everything.
+const OLD: &str = "/sys/fs/cgroup/cpu";
+const NEW: &str = "/sys/fs/cgroup";
+const MEMBERS: &str = "cgroup.procs";
+
+/// As long as it lives, the processes are apart.
+pub(crate) struct Apart {
+    _groups: [Group; 3],
+    /// How many processors each of them has.
+    pub(crate) cores: f64,
+}
+
+impl Apart {
+    /// Sets apart the server behind the connection, what this process has started, and this process.
+    pub(crate) async fn new(client: &Client) -> Result<Self> {
+        let backend: i32 = client
+            .query_one("select pg_backend_pid()", &[])
+            .await?
+            .get(0);
+        let parents = parents()?;
+        let backend = backend.unsigned_abs();
+        let server = parents.get(&backend).filter(|_| is_postgres(backend));
+        let database = family(
+            &parents,
+            *server.ok_or("PostgreSQL is not on this machine")?,
+        );
+        let mut destination = family(&parents, process::id());
+        destination.retain(|pid| *pid != process::id());
+        let cores = thread::available_parallelism()?.get() as f64 * SHARE;
+        let group = |name, pids: &[u32]| Group::new(name, pids, cores);
+        Ok(Self {
+            _groups: [
+                group("database", &database)?,
+                group("destination", &destination)?,
+                group("relay", &[process::id()])?,
+            ],
+            cores,
+        })
+    }
+}
+
+/// Whether the number that a server tells is that of a process here, and not elsewhere.
+fn is_postgres(pid: u32) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "postgres")
+}
+
+/// The parent of each process.
+fn parents() -> Result<BTreeMap<u32, u32>> {
+    let mut parents = BTreeMap::new();
+    for entry in fs::read_dir("/proc")? {
+        let path = entry?.path();
+        let Some(pid) = path
+            .file_name()
+            .and_then(|name| name.to_str()?.parse().ok())
+        else {
+            continue;
+        };
+        // One that has ended meanwhile has no parent any more. The name before it may have anything in it.
+        let stat = fs::read_to_string(path.join("stat")).unwrap_or_default();
+        let rest = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
+        if let Some(Ok(parent)) = rest.split(' ').nth(1).map(str::parse) {
+            parents.insert(pid, parent);
+        }
+    }
+    Ok(parents)
+}
+
+/// A process and all that come from it.
+fn family(parents: &BTreeMap<u32, u32>, first: u32) -> Vec<u32> {
+    let mut family = vec![first];
+    let mut next = 0;
+    while let Some(&parent) = family.get(next) {
+        family.extend(
+            parents
+                .iter()
+                .filter(|(_, p)| **p == parent)
+                .map(|(pid, _)| pid),
+        );
+        next += 1;
+    }
+    family
+}
+
+/// Processes that share a number of processors. They go home when it ends.
+struct Group {
+    path: PathBuf,
+    home: PathBuf,
+}
+
+impl Group {
+    fn new(name: &str, pids: &[u32], cores: f64) -> Result<Self> {
+        let first = pids.first();
+        let first = first.ok_or_else(|| format!("no process is the {name}"))?;
+        let group = Self {
+            path: root().join(format!("posthaste-bench-{}-{name}", process::id())),
+            home: home(*first)?,
+        };
+        let limited = group.limit(cores);
+        limited.map_err(|error| format!("no control group, which takes root on Linux: {error}"))?;
+        for pid in pids {
+            carry(*pid, &group.path)?;
+        }
+        Ok(group)
+    }
+
+    fn limit(&self, cores: f64) -> io::Result<()> {
+        fs::create_dir(&self.path)?;
+        let quota = (PERIOD_US as f64 * cores).round();
+        if Path::new(OLD).exists() {
+            fs::write(self.path.join("cpu.cfs_period_us"), PERIOD_US.to_string())?;
+            return fs::write(self.path.join("cpu.cfs_quota_us"), quota.to_string());
+        }
+        fs::write(root().join("cgroup.subtree_control"), "+cpu")?;
+        fs::write(self.path.join("cpu.max"), format!("{quota} {PERIOD_US}"))
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // Those that were started meanwhile, too.
+        let pids = fs::read_to_string(self.path.join(MEMBERS)).unwrap_or_default();
+        for pid in pids.lines().filter_map(|pid| pid.parse().ok()) {
+            let _ = carry(pid, &self.home);
+        }
+        let _ = fs::remove_dir(&self.path);
+    }
+}
+
+/// Moves a process to another group, unless it is gone.
+fn carry(pid: u32, to: &Path) -> Result {
+    match fs::write(to.join(MEMBERS), pid.to_string()) {
+        Err(_) if Path::new(&format!("/proc/{pid}")).exists() => {
+            Err(format!("process {pid} cannot be moved to {}", to.display()).into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Where groups are made.
+fn root() -> &'static Path {
+    let old = Path::new(OLD);
+    if old.exists() { old } else { Path::new(NEW) }
+}
+
+/// The group that a process is in.
+fn home(pid: u32) -> Result<PathBuf> {
+    let groups = fs::read_to_string(format!("/proc/{pid}/cgroup"))?;
+    // Each line is a number, the resources, and a path. For all resources none is named.
+    let resource = if Path::new(OLD).exists() { "cpu" } else { "" };
+    let home = groups.lines().find_map(|line| {
+        let (_, line) = line.split_once(':')?;
+        let (resources, path) = line.split_once(':')?;
+        let is_it = resources.split(',').any(|name| name == resource);
+        is_it.then(|| root().join(path.trim_start_matches('/')))
+    });
+    home.ok_or_else(|| "this system has no control groups".into())
+}
