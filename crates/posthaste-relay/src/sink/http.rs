@@ -34,6 +34,8 @@ pub struct Http {
     endpoint: Endpoint,
     /// What follows scheme, host and port is made of the event.
     path: Template,
+    /// The whole URL, if it is the same for every event.
+    fixed: Option<Url>,
     envelope: Envelope,
     secrets: Vec<Secret>,
     headers: HeaderMap,
@@ -77,12 +79,14 @@ impl Http {
 
     /// Where an event goes.
     fn url(&self, event: &Event) -> Result<Url, String> {
+        if let Some(url) = &self.fixed {
+            return Ok(url.clone());
+        }
         let path = self
             .path
             .render(event, &PATH)
             .map_err(|error| error.to_string())?;
-        Url::parse(&format!("{}{path}", self.endpoint.origin))
-            .map_err(|error| format!("no URL: {error}"))
+        url(&self.endpoint.origin, &path)
     }
 
     fn headers(&self, event: &Event, sealed: &Sealed<'_>) -> Result<HeaderMap, String> {
@@ -90,7 +94,7 @@ impl Http {
         for (name, value) in sealed.headers(Binding::Http) {
             let refuse = || format!("header {name:?} cannot be carried");
             let key = HeaderName::try_from(&*name).map_err(|_| refuse())?;
-            let value = HeaderValue::try_from(&*value).map_err(|_| refuse())?;
+            let value = HeaderValue::try_from(value.into_owned()).map_err(|_| refuse())?;
             if headers.insert(key, value).is_some() {
                 return Err(format!(
                     "header {name:?} is one that this destination sets itself"
@@ -195,6 +199,10 @@ impl Sink for Http {
             Err(why) => Err(format!("{origin} does not answer: {why}")),
         }
     }
+}
+
+fn url(origin: &str, path: &str) -> Result<Url, String> {
+    Url::parse(&format!("{origin}{path}")).map_err(|error| format!("no URL: {error}"))
 }
 
 /// An error with all that led to it, as the first often says little.

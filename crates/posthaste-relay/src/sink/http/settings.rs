@@ -14,7 +14,7 @@ use reqwest::{Client, Url, redirect};
 use super::alive::Endpoint;
 use super::guard::{Guard, Guarded, System};
 use super::sign::Secret;
-use super::{Http, PATH};
+use super::{Http, PATH, url};
 use crate::envelope::Envelope;
 use crate::sink::SinkError;
 use crate::sink::suspects::Suspects;
@@ -162,7 +162,16 @@ impl HttpBuilder {
         if self.timeout.is_zero() || self.connect_timeout.is_zero() {
             problems.push("timeouts must be longer than zero".to_owned());
         }
-        let (Some((origin, path)), Some(tls), true) = (place, tls, problems.is_empty()) else {
+        let (
+            Some(Place {
+                origin,
+                path,
+                fixed,
+            }),
+            Some(tls),
+            true,
+        ) = (place, tls, problems.is_empty())
+        else {
             return Err(SinkError::refused("webhook", problems));
         };
         let resolver = Guarded {
@@ -187,6 +196,7 @@ impl HttpBuilder {
         Ok(Http {
             endpoint: Endpoint::new(client, origin, self.connect_timeout),
             path,
+            fixed,
             envelope: self.envelope,
             secrets,
             headers,
@@ -251,8 +261,7 @@ impl HttpBuilder {
         guard
     }
 
-    /// Scheme and host, and the template of what follows.
-    fn read_url(&self, guard: &Guard) -> Result<(String, Template), String> {
+    fn read_url(&self, guard: &Guard) -> Result<Place, String> {
         let refuse = |why: &str| Err(format!("the URL cannot be used: {why}"));
         let Some((scheme, rest)) = self.url.split_once("://") else {
             return refuse("write it as https://host/path");
@@ -285,14 +294,29 @@ impl HttpBuilder {
             true => path.to_owned(),
             false => format!("/{path}"),
         };
+        if path.len() > PATH.longest {
+            return refuse("its path is too long");
+        }
         if let Err(why) = (PATH.whole)(&path) {
             return refuse(why);
         }
-        let template = Template::parse(&path).map_err(|error| error.to_string())?;
-        template.check(&PATH).map_err(|error| error.to_string())?;
+        let path = Template::parse(&path).map_err(|error| error.to_string())?;
+        path.check(&PATH).map_err(|error| error.to_string())?;
         let origin = origin.as_str().trim_end_matches('/').to_owned();
-        Ok((origin, template))
+        let fixed = path.fixed().map(|path| url(&origin, path)).transpose()?;
+        Ok(Place {
+            origin,
+            path,
+            fixed,
+        })
     }
+}
+
+/// Where calls go: scheme, host and port, the template of what follows, and the whole if no event changes it.
+struct Place {
+    origin: String,
+    path: Template,
+    fixed: Option<Url>,
 }
 
 /// The address that stands in a URL, however it is written there.
