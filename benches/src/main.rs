@@ -21,6 +21,11 @@ mod vacuum;
 use std::process::ExitCode;
 
 use bed::Bed;
+use tikv_jemallocator::Jemalloc;
+
+/// The one that the program has.
+#[global_allocator]
+static ALLOCATOR: Jemalloc = Jemalloc;
 
 type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
 

@@ -1,5 +1,7 @@
 //! A relay in a process of its own, as the scenarios that need one run it.
 
+use std::fs::{self, File};
+use std::io::{BufWriter, Write as _};
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -7,27 +9,34 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use posthaste::Table;
 use posthaste_relay::sink::{self, Outcome};
 use posthaste_relay::{Cleaning, Relay};
-use serde_json::{Value, json};
+use tempfile::NamedTempFile;
 use tokio::io::AsyncReadExt;
 use tokio::process::{Child, Command};
 use uuid::Uuid;
 
 use crate::Result;
 
-/// Arguments: address, table, retention in seconds. Works until its standard input ends, then
-/// prints what it used, and what it delivered when.
+/// What was delivered, and when: id and nanoseconds, one after the other.
+const RECORD: usize = 32;
+
+/// Arguments: address, table, retention in seconds, and a file for what was delivered when: in memory it would be
+/// taken for the relay's. Works until its standard input ends.
 pub(crate) async fn run(arguments: &[String]) -> Result {
-    let [url, table, retention] = arguments else {
-        return Err("usage: relay ADDRESS TABLE RETENTION_SECONDS".into());
+    let [url, table, retention, ledger] = arguments else {
+        return Err("usage: relay ADDRESS TABLE RETENTION_SECONDS LEDGER".into());
     };
-    let ledger: Arc<Mutex<Vec<(Uuid, u128)>>> = Arc::default();
+    let ledger = Arc::new(Mutex::new(BufWriter::new(File::create(ledger)?)));
     let book = ledger.clone();
     let store = posthaste::store::connect(url, Table::parse(table)?).await?;
     let relay = Relay::builder_on(store)
         .destination(
             "ledger",
             sink::from_fn(move |event| {
-                book.lock().expect("not poisoned").push((event.id, now()));
+                let mut book = book.lock().expect("not poisoned");
+                let written = book
+                    .write_all(event.id.as_bytes())
+                    .and_then(|()| book.write_all(&now().to_be_bytes()));
+                written.expect("the ledger can be written");
                 std::future::ready(Outcome::Delivered)
             }),
         )
@@ -43,13 +52,7 @@ pub(crate) async fn run(arguments: &[String]) -> Result {
             let _ = tokio::io::stdin().read_to_end(&mut rest).await;
         })
         .await;
-    let deliveries: Vec<Value> = ledger
-        .lock()
-        .expect("not poisoned")
-        .iter()
-        .map(|(id, at)| json!([id, at.to_string()]))
-        .collect();
-    println!("{}", json!({"deliveries": deliveries}));
+    ledger.lock().expect("not poisoned").flush()?;
     Ok(())
 }
 
@@ -62,6 +65,7 @@ pub(crate) fn now() -> u128 {
 /// The process, seen from outside.
 pub(crate) struct RelayProcess {
     child: Child,
+    ledger: NamedTempFile,
 }
 
 /// What it had used so far.
@@ -72,8 +76,10 @@ pub(crate) struct Usage {
 
 impl RelayProcess {
     pub(crate) async fn start(url: &str, table: &Table, retention: u64) -> Result<Self> {
+        let ledger = NamedTempFile::new()?;
         let mut child = Command::new(std::env::current_exe()?)
             .args(["relay", url, &table.to_string(), &retention.to_string()])
+            .arg(ledger.path())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .kill_on_drop(true)
@@ -85,12 +91,12 @@ impl RelayProcess {
             .expect("piped")
             .read_exact(&mut ready)
             .await?;
-        Ok(Self { child })
+        Ok(Self { child, ledger })
     }
 
     pub(crate) fn usage(&self) -> Result<Usage> {
         let pid = self.child.id().ok_or("the relay has ended")?;
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
         let fields: Vec<&str> = stat
             .rsplit(')')
             .next()
@@ -99,7 +105,7 @@ impl RelayProcess {
             .collect();
         // utime and stime, in ticks of a hundredth of a second.
         let ticks: u64 = fields[11].parse::<u64>()? + fields[12].parse::<u64>()?;
-        let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+        let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
         let peak_kib = status
             .lines()
             .find_map(|line| line.strip_prefix("VmHWM:"))
@@ -114,15 +120,17 @@ impl RelayProcess {
     /// Stops it. Gives back what it delivered, and when.
     pub(crate) async fn stop(mut self) -> Result<Vec<(Uuid, u128)>> {
         drop(self.child.stdin.take());
-        let output = self.child.wait_with_output().await?;
-        let told: Value = serde_json::from_slice(&output.stdout)?;
-        let deliveries = told["deliveries"].as_array().ok_or("no deliveries")?;
-        deliveries
-            .iter()
-            .map(|delivery| {
-                let id = delivery[0].as_str().ok_or("no id")?.parse()?;
-                Ok((id, delivery[1].as_str().ok_or("no time")?.parse()?))
-            })
-            .collect()
+        if !self.child.wait().await?.success() {
+            return Err("the relay failed".into());
+        }
+        let ledger = fs::read(self.ledger.path())?;
+        let (records, []) = ledger.as_chunks::<RECORD>() else {
+            return Err("the ledger is cut short".into());
+        };
+        let read = records.iter().map(|record| {
+            let (id, at) = record.split_at(size_of::<Uuid>());
+            Ok((Uuid::from_slice(id)?, u128::from_be_bytes(at.try_into()?)))
+        });
+        read.collect()
     }
 }

@@ -20,8 +20,13 @@ mod trace;
 use std::process::ExitCode;
 
 use clap::Parser;
+use tikv_jemallocator::Jemalloc;
 
 use crate::cli::Cli;
+
+/// An event is read on one thread and sent on another, which slows the allocator of most systems down.
+#[global_allocator]
+static ALLOCATOR: Jemalloc = Jemalloc;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
