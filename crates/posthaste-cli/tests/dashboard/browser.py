@@ -81,7 +81,18 @@ class Tab:
     def open(self, path):
         """Opens a page of ours, and waits until it is there."""
         url = path if path.startswith("about:") else self.browser.origin + path
-        self.wire.call("Page.navigate", url=url)
+        self.leave("Page.navigate", url=url)
+
+    def reload(self):
+        self.leave("Page.reload")
+
+    def leave(self, method, **params):
+        """Until another page is there, whatever is asked would be answered by the one before."""
+        self.run("window.left = true")
+        told = self.wire.call(method, **params)
+        # Within a page there is nothing to wait for.
+        if method == "Page.reload" or "loaderId" in told:
+            self.until("!window.left && document.readyState === 'complete'", "the page")
 
     def run(self, script):
         told = self.wire.call("Runtime.evaluate", expression=script, returnByValue=True,

@@ -32,7 +32,7 @@ with Browser(sys.argv[1]) as browser:
     tab.press("g"), tab.press("e")
     seen = pages(tab, "Older →", [50, 50, 21])
     last = ids(tab)
-    tab.run("location.reload()")
+    tab.reload()
     tab.until(f"{ROWS}.length === 21", "the same page")
     assert ids(tab) == last
     tab.click("p.pages a", "← Newest")

@@ -23,7 +23,8 @@ const TOKENS: &str = "tokens_file = \"tokens\"\nrate_limit = 10000";
 /// Lets a browser do what a script says, with the address of the daemon and more.
 fn browse(script: &str, daemon: &Daemon, more: &[&str]) {
     let told = browse_at(script, &format!("http://{}", daemon.address), more);
-    told.unwrap_or_else(|error| panic!("{error}\n{}", daemon.log()));
+    // What went wrong comes last: of a long text, that is what people are shown.
+    told.unwrap_or_else(|error| panic!("{}\n{error}", daemon.log()));
     assert!(!daemon.log().contains("panicked"), "{}", daemon.log());
 }
 

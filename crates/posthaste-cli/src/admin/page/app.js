@@ -177,14 +177,15 @@ function keys() {
   ask({ title: "Keyboard", body: h("dl.keys", {}, rows.map(([key, what]) => h("div", {}, h("dt", {}, h("kbd", {}, key)), h("dd", {}, what)))) });
 }
 
-let goes = 0;
+let goes = -Infinity;
 
 function press(pressed) {
   const busy = pressed.target.closest?.("input, select, textarea, dialog") || pressed.ctrlKey || pressed.metaKey || pressed.altKey;
   if (busy) return;
   const jump = Object.entries(PAGES).find(([, it]) => it.key === pressed.key);
-  const soon = Date.now() - goes < 1500;
-  goes = pressed.key === "g" ? Date.now() : 0;
+  // By when keys were pressed, however late a busy page hears of it.
+  const soon = pressed.timeStamp - goes < 1500;
+  goes = pressed.key === "g" ? pressed.timeStamp : -Infinity;
   if (soon && jump) go(at().outbox, jump[0]);
   else if (pressed.key === "/") {
     pressed.preventDefault();
