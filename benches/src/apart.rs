@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use std::{fs, io, process, thread};
 
 use tokio_postgres::Client;
@@ -136,12 +137,17 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // Those that were started meanwhile, too.
-        let pids = fs::read_to_string(self.path.join(MEMBERS)).unwrap_or_default();
-        for pid in pids.lines().filter_map(|pid| pid.parse().ok()) {
-            let _ = carry(pid, &self.home);
+        // Those that were started meanwhile, too, also while the others move out.
+        for _ in 0..100 {
+            let pids = fs::read_to_string(self.path.join(MEMBERS)).unwrap_or_default();
+            for pid in pids.lines().filter_map(|pid| pid.parse().ok()) {
+                let _ = carry(pid, &self.home);
+            }
+            if fs::remove_dir(&self.path).is_ok() {
+                break;
+            }
+            thread::sleep(Duration::from_millis(10));
         }
-        let _ = fs::remove_dir(&self.path);
     }
 }
 
