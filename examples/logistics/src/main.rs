@@ -9,6 +9,7 @@
 
 mod crew;
 
+use std::io::{self, IsTerminal as _};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -129,7 +130,9 @@ fn log() {
         .with_default(Level::WARN)
         // What it warns of are returned messages, with their payload. The relay says the same without it.
         .with_target("lapin", Level::ERROR);
-    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let lines = tracing_subscriber::fmt::layer()
+        .with_writer(io::stderr)
+        .with_ansi(io::stderr().is_terminal());
     tracing_subscriber::registry()
         .with(targets)
         .with(lines)

@@ -4,6 +4,7 @@
 //!     cargo xtask example order-service              # on servers started for it
 //!     cargo run -p order-service -- --for 30s        # on yours: DATABASE_URL, KAFKA_BROKERS
 
+use std::io::{self, IsTerminal as _};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -20,7 +21,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 #[tokio::main]
 async fn main() -> Result {
     tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
+        .with_writer(io::stderr)
+        .with_ansi(io::stderr().is_terminal())
         .with_max_level(tracing::Level::WARN)
         .init();
     let show = duration(std::env::args().skip(1))?;

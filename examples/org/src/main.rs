@@ -4,7 +4,7 @@
 //!     cargo xtask example org [--for 30s]
 //!     DATABASE_URL=postgres://localhost/org OUTBOX_RELAY_TABLES=… cargo run -p org -- serve
 
-use std::io::Write as _;
+use std::io::{self, IsTerminal as _, Write as _};
 use std::process::{Child, Command as Process, ExitCode};
 use std::time::{Duration, Instant};
 
@@ -55,7 +55,8 @@ fn address() -> Result<String> {
 /// One instance: relays with the handlers of this process, as the environment switches them.
 async fn serve() -> Result {
     tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
+        .with_writer(io::stderr)
+        .with_ansi(io::stderr().is_terminal())
         .init();
     let address = address()?;
     let environment = Environment::of_process()?;
@@ -97,7 +98,7 @@ async fn attached() -> Result {
 
 /// A service goes on, though nobody reads what it says.
 fn say(line: &str) {
-    let _ = writeln!(std::io::stdout(), "{line}");
+    let _ = writeln!(io::stdout(), "{line}");
 }
 
 async fn show(time: Duration) -> Result {
@@ -176,7 +177,7 @@ fn instance() -> Result<Child> {
     Ok(process.spawn()?)
 }
 
-fn kill(mut instance: Child) -> std::io::Result<()> {
+fn kill(mut instance: Child) -> io::Result<()> {
     let killed = instance.kill();
     instance.wait()?;
     killed
