@@ -16,7 +16,7 @@ use crate::relay::Engine;
 const BATCH: usize = 1000;
 /// A batch smaller than this waits for company.
 const SMALL: usize = BATCH / 4;
-/// How long it waits. Nobody waits for a settlement, and each one costs a commit.
+/// How long it waits at most. Nobody waits for a settlement, and each one costs a commit.
 const LINGER: Duration = Duration::from_millis(5);
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
@@ -60,14 +60,8 @@ impl Engine {
     pub(crate) async fn settle(self: Arc<Self>, mut verdicts: UnboundedReceiver<Done>) {
         let mut batch = Vec::with_capacity(BATCH);
         while verdicts.recv_many(&mut batch, BATCH).await > 0 {
-            if batch.len() < SMALL && !self.is_stopping() {
-                tokio::time::sleep(LINGER).await;
-                while batch.len() < BATCH {
-                    match verdicts.try_recv() {
-                        Ok(done) => batch.push(done),
-                        Err(_) => break,
-                    }
-                }
+            if !self.is_stopping() {
+                company(&mut verdicts, &mut batch).await;
             }
             self.settle_batch(&batch).await;
             batch.clear();
@@ -221,6 +215,19 @@ impl Engine {
     }
 }
 
+/// Waits for company, if the batch is small.
+async fn company<T>(verdicts: &mut UnboundedReceiver<T>, batch: &mut Vec<T>) {
+    let deadline = tokio::time::Instant::now() + LINGER;
+    while batch.len() < SMALL {
+        let room = BATCH - batch.len();
+        let more = verdicts.recv_many(batch, room);
+        match tokio::time::timeout_at(deadline, more).await {
+            Ok(1..) => {}
+            Ok(0) | Err(_) => return,
+        }
+    }
+}
+
 /// The same verdict with an error that every database can hold, whatever its encoding. `None`: it
 /// was plain, and there is nothing more to try; when its lease ends the event is claimed again.
 fn in_plain_words(settlement: &Settlement) -> Option<Settlement> {
@@ -238,6 +245,38 @@ fn in_plain_words(settlement: &Settlement) -> Option<Settlement> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_small_batch_waits_for_company_and_no_longer_than_it_must() {
+        for (at_first, later, waits) in [
+            (1, 0, LINGER),
+            (1, 10, LINGER),
+            (1, SMALL, LINGER / 2),
+            (1, 10 * BATCH, LINGER / 2),
+            (SMALL, 1, Duration::ZERO),
+        ] {
+            let (sender, mut receiver) = unbounded_channel();
+            let mut batch = vec![(); at_first];
+            let started = tokio::time::Instant::now();
+            let send = async move {
+                tokio::time::sleep(LINGER / 2).await;
+                (0..later).for_each(|_| sender.send(()).unwrap());
+                std::future::pending::<()>().await
+            };
+            tokio::select! {
+                () = company(&mut receiver, &mut batch) => {}
+                () = send => {}
+            }
+            // The clock of tokio ticks once in a millisecond.
+            let waited = started.elapsed();
+            assert!(
+                waited >= waits && waited <= waits + Duration::from_millis(1),
+                "{waited:?}"
+            );
+            let came = if waits.is_zero() { 0 } else { later };
+            assert_eq!(batch.len(), (at_first + came).min(BATCH));
+        }
+    }
 
     #[test]
     fn only_an_error_that_was_not_plain_is_put_in_plain_words() {
