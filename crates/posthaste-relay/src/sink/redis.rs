@@ -1,4 +1,4 @@
-//! Redis streams: each event is one `XADD`, pipelined over one connection.
+//! Redis streams: each event is one `XADD`, pipelined over a few connections.
 //!
 //! The reply of the server is what makes an event delivered. How durable it is then depends on how the
 //! server is set up (`docs/sinks/redis.md`). One server is meant, not a Redis Cluster.
@@ -17,7 +17,7 @@ use posthaste::Event;
 
 pub use settings::RedisBuilder;
 
-use self::link::{Connection, Place};
+use self::link::{Connection, Connections, Place};
 use super::link::Shared;
 use super::suspects::Suspects;
 use super::{Outcome, Sink};
@@ -34,7 +34,9 @@ pub struct Redis {
     envelope: Envelope,
     max_length: Option<u64>,
     timeout: Duration,
-    connection: Shared<Connection>,
+    /// How many connections.
+    number: usize,
+    connections: Shared<Connections>,
     suspects: Suspects,
 }
 
@@ -80,10 +82,15 @@ impl Redis {
     }
 
     /// No answer came, nor will one come on this connection.
-    fn unanswered(&self, connection: &Arc<Connection>, event: &Event, why: String) -> Outcome {
+    fn unanswered(
+        &self,
+        (connections, one): (&Arc<Connections>, &Connection),
+        event: &Event,
+        why: String,
+    ) -> Outcome {
         // Those that wait on it get to know at once, too.
-        connection.cut();
-        self.connection.forget(connection);
+        one.cut();
+        self.connections.forget(connections);
         self.suspects.disconnected(event, why)
     }
 }
@@ -103,11 +110,12 @@ impl Sink for Redis {
             Ok(key) => key,
             Err(error) => return Outcome::Reject(error.to_string()),
         };
-        let connect = || Connection::open(&self.place);
-        let connection = match self.connection.get(connect).await {
-            Ok(connection) => connection,
+        let connect = || Connections::open(&self.place, self.number);
+        let connections = match self.connections.get(connect).await {
+            Ok(connections) => connections,
             Err(why) => return Outcome::Unavailable(why),
         };
+        let connection = connections.of(&event);
         // The server would cut the connection, and with it all other deliveries.
         if sealed.body.len() > connection.longest {
             return Outcome::Reject(format!(
@@ -121,7 +129,7 @@ impl Sink for Redis {
             Ok(Ok(Value::ServerError(error))) => {
                 self.suspects.cleared(&event);
                 if answer::is_about_the_connection(error.code()) {
-                    self.connection.forget(&connection);
+                    self.connections.forget(&connections);
                 }
                 answer::outcome(&key, &error)
             }
@@ -131,11 +139,11 @@ impl Sink for Redis {
             }
             Ok(Err(error)) => {
                 let why = format!("the connection broke: {}", answer::told(&error));
-                self.unanswered(&connection, &event, why)
+                self.unanswered((&connections, connection), &event, why)
             }
             Err(_) => {
                 let why = format!("no answer within {:?}", self.timeout);
-                self.unanswered(&connection, &event, why)
+                self.unanswered((&connections, connection), &event, why)
             }
         }
     }

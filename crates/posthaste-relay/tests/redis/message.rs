@@ -4,7 +4,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use posthaste::Event;
-use posthaste_relay::sink::{Outcome, Redis};
+use posthaste_relay::sink::{Outcome, Redis, Sink as _};
+use posthaste_testkit::scene::eventually;
 use posthaste_testkit::sink_contract::{self, Arrived};
 
 use crate::stream::*;
@@ -38,6 +39,28 @@ async fn an_entry_has_a_field_for_each_header_and_one_for_the_payload() {
         ]
     );
     assert_eq!(arrived.body, b"{\"n\":1}");
+}
+
+#[tokio::test]
+async fn events_go_over_as_many_connections_as_are_asked_for() {
+    let server = private(&[]);
+    let connections = async || {
+        let clients = ask(&server.url(), &["CLIENT", "LIST"]).await.unwrap();
+        let clients: String = redis::from_redis_value(clients).unwrap();
+        clients.matches("cmd=xadd ").count()
+    };
+    for asked in [1, 3] {
+        let sink = Redis::builder(server.url()).connections(asked);
+        let sink = sink.build().unwrap();
+        let events = sink_contract::events(&vec![sink_contract::message(); 500]).await;
+        let all = events.iter().map(|event| sink.deliver(event.clone()));
+        let outcomes = futures_util::future::join_all(all).await;
+        assert!(outcomes.iter().all(|one| *one == Outcome::Delivered));
+        assert_eq!(connections().await, asked);
+        drop(sink);
+        let is_over = async || connections().await == 0;
+        eventually("the server saw them end", is_over).await;
+    }
 }
 
 #[tokio::test]

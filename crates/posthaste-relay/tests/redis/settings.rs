@@ -10,6 +10,7 @@ fn all_that_is_wrong_is_said_at_once() {
         .key("{colour}")
         .timeout(Duration::ZERO)
         .max_length(0)
+        .connections(0)
         .user("relay")
         .trust("nonsense")
         .build()
@@ -21,6 +22,7 @@ fn all_that_is_wrong_is_said_at_once() {
         "colour",
         "timeouts must be longer than zero",
         "length zero",
+        "without a connection",
         "a user needs a password",
         "the certificate authority has no certificate in it",
     ] {

@@ -41,6 +41,14 @@ pub(super) const TYPE: SinkType = SinkType {
                   they were read or not. Unset: nothing is forgotten.",
             example: "1000000",
         },
+        Key {
+            name: "connections",
+            kind: Kind::Integer { min: 1, max: 256 },
+            default: Default::Is("4"),
+            doc: "Over how many connections events go at the same time. A server with `appendfsync always` waits for \
+                  its disk once for what has come over all of them.",
+            example: "8",
+        },
         timeout_key("10s"),
         CONNECT_TIMEOUT,
         Key {
@@ -68,6 +76,9 @@ fn make(keys: &mut Group<'_>) -> Option<Arc<dyn Sink>> {
         .connect_timeout(keys.duration("connect_timeout")?);
     if let Some(length) = keys.integer("max_length") {
         builder = builder.max_length(length);
+    }
+    if let Some(number) = keys.integer("connections") {
+        builder = builder.connections(usize::try_from(number).unwrap_or(usize::MAX));
     }
     if let Some(name) = keys.some_text("user") {
         builder = builder.user(name);

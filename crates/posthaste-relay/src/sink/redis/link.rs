@@ -1,4 +1,8 @@
-//! A connection to the server: TCP or TLS, logged in, with what the server takes.
+//! Connections to the server: TCP or TLS, logged in, with what the server takes.
+//!
+//! There are several, as Redis reads a few kilobytes of each before it writes its append-only file and waits for the
+//! disk, once for all of them. With one connection that wait would be for some twenty events
+//! (docs/decisions/0018-redis.md).
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,6 +10,8 @@ use std::time::Duration;
 
 use ::redis::aio::MultiplexedConnection;
 use ::redis::{AsyncConnectionConfig, Cmd, RedisConnectionInfo, RedisResult, Value};
+use futures_util::future::try_join_all;
+use posthaste::Event;
 use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
@@ -20,6 +26,8 @@ const LONGEST: usize = 512 * 1024 * 1024;
 const QUEUE: usize = 1024;
 /// How much is written at once.
 const WRITE: usize = 128 * 1024;
+/// As many events in a row share a connection: what is sent together is written together.
+const NEIGHBOURS: u64 = 64;
 
 /// Where a server is, and how to get in.
 pub(super) struct Place {
@@ -28,6 +36,29 @@ pub(super) struct Place {
     pub(super) tls: Option<Arc<rustls::ClientConfig>>,
     pub(super) login: RedisConnectionInfo,
     pub(super) connect_timeout: Duration,
+}
+
+/// All connections of a sink. They are made together, and replaced together once one of them broke: what befell it
+/// may well have befallen the others, only that nobody has asked them yet.
+pub(super) struct Connections(Vec<Connection>);
+
+impl Connections {
+    pub(super) async fn open(place: &Place, number: usize) -> Result<Self, String> {
+        let all = (0..number).map(|_| Connection::open(place));
+        Ok(Self(try_join_all(all).await?))
+    }
+
+    /// The one that an event goes over.
+    pub(super) fn of(&self, event: &Event) -> &Connection {
+        let turn = event.sequence.unsigned_abs() / NEIGHBOURS;
+        &self.0[(turn % self.0.len() as u64) as usize]
+    }
+}
+
+impl Link for Connections {
+    fn is_alive(&self) -> bool {
+        self.0.iter().all(|one| !one.driver.is_finished())
+    }
 }
 
 /// A connection that many use at the same time. Answers come in the order of the commands.
@@ -58,12 +89,6 @@ impl Connection {
     /// Ends it: all that wait for an answer get an error.
     pub(super) fn cut(&self) {
         self.driver.abort();
-    }
-}
-
-impl Link for Connection {
-    fn is_alive(&self) -> bool {
-        !self.driver.is_finished()
     }
 }
 

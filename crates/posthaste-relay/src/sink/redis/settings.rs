@@ -15,6 +15,7 @@ use crate::sink::tls::{self, Certificate};
 use crate::template::Template;
 
 const PORT: u16 = 6379;
+const CONNECTIONS: usize = 4;
 
 /// Sets up a [`Redis`] sink. Everything but the URL has a default.
 pub struct RedisBuilder {
@@ -22,6 +23,7 @@ pub struct RedisBuilder {
     key: String,
     envelope: Envelope,
     max_length: Option<u64>,
+    connections: usize,
     user: Option<String>,
     password: Option<String>,
     timeout: Duration,
@@ -45,6 +47,7 @@ impl RedisBuilder {
             key: "{topic}".to_owned(),
             envelope: Envelope::raw(),
             max_length: None,
+            connections: CONNECTIONS,
             user: None,
             password: None,
             timeout: Duration::from_secs(10),
@@ -70,6 +73,13 @@ impl RedisBuilder {
     /// read or not. By default nothing is forgotten.
     pub fn max_length(mut self, entries: u64) -> Self {
         self.max_length = Some(entries);
+        self
+    }
+
+    /// Over how many connections events go at the same time. Defaults to 4: a server that waits for its disk before it
+    /// answers (`appendfsync always`) does so once for what has come over all of them.
+    pub fn connections(mut self, number: usize) -> Self {
+        self.connections = number;
         self
     }
 
@@ -137,6 +147,9 @@ impl RedisBuilder {
         if self.max_length == Some(0) {
             problems.push("a stream of length zero would forget everything".to_owned());
         }
+        if self.connections == 0 {
+            problems.push("without a connection nothing can be delivered".to_owned());
+        }
         if self.user.is_some() && self.password.is_none() {
             problems.push("a user needs a password".to_owned());
         }
@@ -164,7 +177,8 @@ impl RedisBuilder {
             envelope: self.envelope,
             max_length: self.max_length,
             timeout: self.timeout,
-            connection: Shared::default(),
+            number: self.connections,
+            connections: Shared::default(),
             suspects: Suspects::default(),
         })
     }
