@@ -4,14 +4,12 @@
 //! ratio tells of that rather than of the relay. So each gets an equal share by a control group of Linux, for floors and
 //! relay alike.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{fs, io, process, thread};
 
-use tokio_postgres::Client;
-
 use crate::Result;
+use crate::parties::Parties;
 
 /// Short, so that nobody waits for long once its share is used up.
 const PERIOD_US: usize = 5000;
@@ -31,74 +29,19 @@ pub(crate) struct Apart {
 }
 
 impl Apart {
-    /// Sets apart the server behind the connection, what this process has started, and this process.
-    pub(crate) async fn new(client: &Client) -> Result<Self> {
-        let backend: i32 = client
-            .query_one("select pg_backend_pid()", &[])
-            .await?
-            .get(0);
-        let parents = parents()?;
-        let backend = backend.unsigned_abs();
-        let server = parents.get(&backend).filter(|_| is_postgres(backend));
-        let database = family(
-            &parents,
-            *server.ok_or("PostgreSQL is not on this machine")?,
-        );
-        let mut destination = family(&parents, process::id());
-        destination.retain(|pid| *pid != process::id());
+    pub(crate) fn new(parties: Parties) -> Result<Self> {
+        let processes = parties.processes()?;
         let cores = thread::available_parallelism()?.get() as f64 * SHARE;
         let group = |name, pids: &[u32]| Group::new(name, pids, cores);
         Ok(Self {
             _groups: [
-                group("database", &database)?,
-                group("destination", &destination)?,
-                group("relay", &[process::id()])?,
+                group("database", &processes.database)?,
+                group("destination", &processes.destination)?,
+                group("relay", &processes.relay)?,
             ],
             cores,
         })
     }
-}
-
-/// Whether the number that a server tells is that of a process here, and not elsewhere.
-fn is_postgres(pid: u32) -> bool {
-    fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "postgres")
-}
-
-/// The parent of each process.
-fn parents() -> Result<BTreeMap<u32, u32>> {
-    let mut parents = BTreeMap::new();
-    for entry in fs::read_dir("/proc")? {
-        let path = entry?.path();
-        let Some(pid) = path
-            .file_name()
-            .and_then(|name| name.to_str()?.parse().ok())
-        else {
-            continue;
-        };
-        // One that has ended meanwhile has no parent any more. The name before it may have anything in it.
-        let stat = fs::read_to_string(path.join("stat")).unwrap_or_default();
-        let rest = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
-        if let Some(Ok(parent)) = rest.split(' ').nth(1).map(str::parse) {
-            parents.insert(pid, parent);
-        }
-    }
-    Ok(parents)
-}
-
-/// A process and all that come from it.
-fn family(parents: &BTreeMap<u32, u32>, first: u32) -> Vec<u32> {
-    let mut family = vec![first];
-    let mut next = 0;
-    while let Some(&parent) = family.get(next) {
-        family.extend(
-            parents
-                .iter()
-                .filter(|(_, p)| **p == parent)
-                .map(|(pid, _)| pid),
-        );
-        next += 1;
-    }
-    family
 }
 
 /// Processes that share a number of processors. They go home when it ends.

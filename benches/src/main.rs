@@ -11,6 +11,7 @@ mod cost;
 mod drain;
 mod enqueue;
 mod latency;
+mod parties;
 mod program;
 mod relay_process;
 mod sinks;

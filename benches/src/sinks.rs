@@ -12,6 +12,7 @@ pub(crate) mod redis;
 
 use std::future::Future;
 use std::sync::Arc;
+use std::thread;
 use std::time::Instant;
 
 use futures_util::StreamExt as _;
@@ -20,13 +21,14 @@ use posthaste::store::{Claim, Store};
 use posthaste::{Event, Message, Table};
 use posthaste_relay::Envelope;
 use posthaste_relay::envelope::Binding;
-use posthaste_relay::sink::Sink;
+use posthaste_relay::sink::{self, Outcome, Sink};
 use serde_json::json;
 
 use crate::Result;
 use crate::apart::Apart;
-use crate::bed::{Bed, connect};
-use crate::drain::{After, drain_to, through_relay};
+use crate::bed::{Bed, Fresh, connect};
+use crate::drain::drain_to;
+use crate::parties::{Parties, Used};
 
 /// As many as a relay has in hand by default.
 const WINDOW: usize = 2000;
@@ -89,14 +91,43 @@ async fn compare<S: Sink>(
 ) -> Result {
     // One for all rounds, as there is one client for the floor: neither pays for its first connection each time.
     let sink = Arc::new(sink);
-    in_turns(bed, name, &sink, &floor, None).await?;
-    let client = connect(&bed.url).await?;
-    match Apart::new(&client).await {
-        Ok(apart) => in_turns(bed, &format!("{name}, apart"), &sink, &floor, Some(apart)).await,
+    let parties = Parties::find(&connect(&bed.url).await?).await;
+    in_turns(bed, name, &sink, &floor, parties.as_ref().ok(), None).await?;
+    let apart = parties.and_then(|parties| Ok((parties, Apart::new(parties)?)));
+    match apart {
+        Ok((parties, apart)) => {
+            let name = format!("{name}, apart");
+            in_turns(bed, &name, &sink, &floor, Some(&parties), Some(apart)).await
+        }
         Err(why) => {
             eprintln!("{name} is not measured apart: {why}");
             Ok(())
         }
+    }
+}
+
+/// The best of some rounds, and what all of them used.
+struct Best<'p> {
+    parties: Option<&'p Parties>,
+    events: i64,
+    rate: f64,
+    used: Used,
+}
+
+impl Best<'_> {
+    async fn of(&mut self, round: impl Future<Output = Result<f64>>) -> Result {
+        // Nothing is known of a database on another machine.
+        let used = || self.parties.map_or(Ok(Used::default()), |all| all.used());
+        let before = used()?;
+        let rate = round.await?;
+        self.used = self.used + (used()? - before);
+        self.rate = self.rate.max(rate);
+        Ok(())
+    }
+
+    /// On average of all rounds.
+    fn by_event(&self) -> Used {
+        self.used / (self.events as f64 * ROUNDS as f64)
     }
 }
 
@@ -106,31 +137,46 @@ async fn in_turns<S: Sink>(
     name: &str,
     sink: &Arc<S>,
     floor: &impl AsyncFn(i64) -> Result<f64>,
+    parties: Option<&Parties>,
     apart: Option<Apart>,
 ) -> Result {
     let events: i64 = if bed.quick { 20_000 } else { 100_000 };
-    let (mut relay, mut bare, mut nowhere) = (0.0_f64, 0.0_f64, 0.0_f64);
+    let best = || Best {
+        parties,
+        events,
+        rate: 0.0,
+        used: Used::default(),
+    };
+    let (mut relay, mut bare, mut nowhere) = (best(), best(), best());
     for _ in 0..ROUNDS {
-        bare = bare.max(floor(events).await?);
-        nowhere = nowhere.max(through_relay(bed, events, After::Kept).await?);
+        bare.of(floor(events)).await?;
         let fresh = bed.fresh().await?;
         fresh.fill(events).await?;
-        let count = events.unsigned_abs();
-        let took = drain_to(&bed.url, fresh.table.clone(), count, sink.clone()).await?;
-        relay = relay.max(events as f64 / took.as_secs_f64());
+        let nothing = sink::from_fn(|_| std::future::ready(Outcome::Delivered));
+        nowhere.of(rate(bed, &fresh, events, nothing)).await?;
+        fresh.drop().await?;
+        let fresh = bed.fresh().await?;
+        fresh.fill(events).await?;
+        relay.of(rate(bed, &fresh, events, sink.clone())).await?;
         fresh.drop().await?;
     }
-    // Where both keep all cores busy, no relay can be faster than one after the other.
-    let in_turn = 1.0 / (1.0 / bare + 1.0 / nowhere);
+    // With every core at work on both floors at the same time: about the most that a relay could do.
+    let cores = thread::available_parallelism()?.get() as f64;
+    let both = cores / (bare.by_event() + nowhere.by_event()).all();
     bed.tell(
         &format!("drain {events} to {name}"),
-        relay,
+        relay.rate,
         "events/s",
-        Some(bare.min(nowhere)),
+        Some(bare.rate.min(nowhere.rate)),
         json!({
-            "from_memory": bare.round(),
-            "no_op_sink": nowhere.round(),
-            "one_after_the_other": in_turn.round(),
+            "from_memory": bare.rate.round(),
+            "no_op_sink": nowhere.rate.round(),
+            "both_on_all_cores": parties.map(|_| both.round()),
+            "cpu_us": parties.map(|_| json!({
+                "relay": relay.by_event().micros(),
+                "from_memory": bare.by_event().micros(),
+                "no_op_sink": nowhere.by_event().micros(),
+            })),
             "cores_each": apart.map(|apart| apart.cores),
             "window": WINDOW,
             "best_of": ROUNDS,
@@ -138,4 +184,11 @@ async fn in_turns<S: Sink>(
         }),
     );
     Ok(())
+}
+
+/// Events per second from a full outbox to the sink.
+async fn rate(bed: &Bed, fresh: &Fresh, events: i64, sink: impl Sink) -> Result<f64> {
+    let count = events.unsigned_abs();
+    let took = drain_to(&bed.url, fresh.table.clone(), count, sink).await?;
+    Ok(events as f64 / took.as_secs_f64())
 }
