@@ -2,7 +2,7 @@
 //!
 //! Bounds how much that is, and knows until when each lease certainly holds.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,8 @@ pub(crate) struct Hand {
 struct Held {
     leases: HashMap<Uuid, Holding>,
     bytes: usize,
-    put_down: bool,
+    /// The keys of what was settled since this was last asked for.
+    put_down: Option<HashSet<String>>,
 }
 
 struct Holding {
@@ -96,16 +97,28 @@ impl Hand {
         self.extended(leases, Instant::now());
     }
 
-    /// Whether something was settled since this was last asked.
-    pub(crate) fn was_put_down(&self) -> bool {
-        std::mem::take(&mut self.held().put_down)
+    /// The keys of which something was settled since this was last asked.
+    pub(crate) fn put_down_keys(&self) -> HashSet<String> {
+        self.held().put_down.take().unwrap_or_default()
     }
 
-    pub(crate) fn put_down<'l>(&self, leases: impl Iterator<Item = &'l Lease>) {
+    /// Waits until something was settled, unless it was since then.
+    pub(crate) async fn until_put_down(&self) {
+        loop {
+            let progress = self.progress.notified();
+            if self.held().put_down.is_some() {
+                return;
+            }
+            progress.await;
+        }
+    }
+
+    /// Each with its key, if others may wait for it in their key.
+    pub(crate) fn put_down<'e>(&self, settled: impl Iterator<Item = (&'e Lease, Option<&'e str>)>) {
         {
             let mut held = self.held();
-            held.put_down = true;
-            for lease in leases {
+            let mut keys = held.put_down.take().unwrap_or_default();
+            for (lease, key) in settled {
                 if held
                     .leases
                     .get(&lease.id)
@@ -114,7 +127,11 @@ impl Hand {
                 {
                     held.bytes -= holding.bytes;
                 }
+                if let Some(key) = key.filter(|key| !keys.contains(*key)) {
+                    keys.insert(key.to_owned());
+                }
             }
+            held.put_down = Some(keys);
         }
         self.progress.notify_waiters();
     }

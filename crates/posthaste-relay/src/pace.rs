@@ -1,5 +1,6 @@
 //! The pace of the loop: how long to pause, where to look, how much to ask for. Pure.
 
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use posthaste::store::Reach;
@@ -15,25 +16,28 @@ const LONGEST_STRAIN: Duration = Duration::from_millis(25);
 const FEW: usize = 100;
 /// A pause is this part of how long nothing has come: what comes late is found late in proportion.
 const IDLE_SHARE: u32 = 50;
-/// Looking from the oldest on, and through events that wait in their keys, may take this part of
-/// the time.
+/// Looking from the oldest on, and onward through events that wait in their keys, may take this part of
+/// the time each.
 const LOOKING_SHARE: u32 = 20;
+/// And looking at the latest, where new events are found while others wait, this part.
+const LATEST_SHARE: u32 = 5;
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// What an event is taken to weigh before any was seen.
 const FIRST_GUESS: usize = 64 * 1024;
 
 pub(crate) struct Pace {
     poll_interval: Duration,
-    /// Whether events wait for the ones before them in their keys.
-    by_key: bool,
     last_event: Instant,
     last_oldest: Option<Look>,
-    /// The last look onward, if it went past events none of which could be claimed.
-    in_vain: Option<Look>,
+    /// The last look onward, and the last one at the latest, if it went past events none of which could be claimed.
+    onward_in_vain: Option<Look>,
+    latest_in_vain: Option<Look>,
     /// Where the last look was, if it was in vain: further on there may be more.
     passed: Option<Reach>,
-    /// Events were settled since the last look from the oldest on: those after them may go now.
-    settled: bool,
+    /// Events were passed that wait for others of their keys.
+    waiting: bool,
+    /// Keys of which events were settled: those that wait in them may go now.
+    settled: HashSet<String>,
     /// How long a claim takes at best, and how much longer it takes at present.
     best: Duration,
     strain: Duration,
@@ -49,22 +53,23 @@ struct Look {
 }
 
 impl Look {
-    /// Whether so much time has passed that another one takes at most this part of it.
-    fn is_over(self, share: u32, now: Instant) -> bool {
-        now >= self.ended + self.took * share
+    /// Once so much time has passed, another one takes at most this part of it.
+    fn over(self, share: u32) -> Instant {
+        self.ended + self.took * share
     }
 }
 
 impl Pace {
-    pub(crate) fn new(poll_interval: Duration, by_key: bool) -> Self {
+    pub(crate) fn new(poll_interval: Duration) -> Self {
         Self {
             poll_interval,
-            by_key,
             last_event: Instant::now(),
             last_oldest: None,
-            in_vain: None,
+            onward_in_vain: None,
+            latest_in_vain: None,
             passed: None,
-            settled: false,
+            waiting: false,
+            settled: HashSet::new(),
             best: Duration::MAX,
             strain: Duration::ZERO,
             failures: 0,
@@ -95,36 +100,58 @@ impl Pace {
             .min(LONGEST_PAUSE)
     }
 
-    pub(crate) fn reach(&self, now: Instant) -> Reach {
-        let share = match self.by_key && self.settled {
-            true => 1,
-            false => LOOKING_SHARE,
+    /// Where to look now, if anywhere.
+    pub(crate) fn reach(&self, now: Instant) -> Option<Reach> {
+        let is_over = |last: Option<Look>, share| last.is_none_or(|look| now >= look.over(share));
+        let may = |reach: &Reach| match reach {
+            Reach::Oldest => is_over(self.last_oldest, LOOKING_SHARE),
+            Reach::Onward => is_over(self.onward_in_vain, LOOKING_SHARE),
+            Reach::Latest => is_over(self.latest_in_vain, LATEST_SHARE),
+            Reach::Aside => false,
         };
-        let onward = match self.in_vain {
-            Some(look) if !look.is_over(LOOKING_SHARE, now) => Reach::Latest,
-            _ => Reach::Onward,
+        // After one that was in vain, those further on have their turn.
+        let turns = match self.passed {
+            Some(Reach::Oldest) => [Reach::Onward, Reach::Latest, Reach::Oldest],
+            Some(Reach::Onward) => [Reach::Latest, Reach::Oldest, Reach::Onward],
+            _ => [Reach::Oldest, Reach::Onward, Reach::Latest],
         };
-        match (self.passed, self.last_oldest) {
-            (Some(Reach::Oldest), Some(_)) => onward,
-            (Some(Reach::Onward), Some(_)) => Reach::Latest,
-            (_, Some(oldest)) if !oldest.is_over(share, now) => onward,
-            _ => Reach::Oldest,
-        }
+        turns.into_iter().find(may)
     }
 
     pub(crate) fn look_from_oldest(&mut self) {
-        self.last_oldest = None;
+        (self.last_oldest, self.passed) = (None, None);
     }
 
-    /// Events were settled.
-    pub(crate) fn settled(&mut self) {
-        self.settled = true;
+    /// Events of these keys were settled.
+    pub(crate) fn settled(&mut self, keys: impl IntoIterator<Item = String>) {
+        self.settled.extend(keys);
+    }
+
+    /// Up to so many keys in which events may go now that waited. To be asked for just before any look: if nothing
+    /// waits by then, that look finds whatever does.
+    pub(crate) fn keys(&mut self, limit: u32) -> Vec<String> {
+        if !self.waiting {
+            self.settled.clear();
+        }
+        let some = self.settled.iter().take(limit as usize).cloned();
+        let some: Vec<String> = some.collect();
+        for key in &some {
+            self.settled.remove(key);
+        }
+        some
+    }
+
+    /// Takes note of a claim for some keys.
+    pub(crate) fn claimed_of_keys(&mut self, taken: Taken) {
+        self.failures = 0;
+        self.took(&taken);
+        self.settled.extend(taken.without);
     }
 
     /// A standby becomes active brisk, and looks at everything.
     pub(crate) fn stand_by(&mut self) {
         self.last_event = Instant::now();
-        self.last_oldest = None;
+        self.look_from_oldest();
     }
 
     /// How many events of the usual size fit into this many bytes: at least one.
@@ -145,22 +172,28 @@ impl Pace {
         }
         let in_vain = taken.events == 0 && taken.more;
         self.passed = in_vain.then_some(reach);
+        self.waiting |= taken.waiting;
         match reach {
             Reach::Oldest => {
                 self.last_oldest = Some(look);
-                self.settled = false;
+                self.waiting = taken.waiting || taken.more && self.waiting;
             }
-            Reach::Onward => self.in_vain = in_vain.then_some(look),
-            Reach::Latest | Reach::Aside => {}
+            Reach::Onward => self.onward_in_vain = in_vain.then_some(look),
+            Reach::Latest => self.latest_in_vain = in_vain.then_some(look),
+            Reach::Aside => {}
         }
+        self.took(taken);
+        // Past events that wait, it looks further on: onward, then at the latest, then it pauses.
+        taken.more && (taken.events > 0 || reach != Reach::Latest)
+    }
+
+    fn took(&mut self, taken: &Taken) {
         if taken.events > 0 {
-            self.last_event = ended;
+            self.last_event = Instant::now();
             let mean = taken.bytes.div_ceil(taken.events);
             // Quick to grow, slow to shrink.
             self.event_bytes = mean.max(self.event_bytes - self.event_bytes / 4);
         }
-        // Past events that wait, it looks further on: onward, then at the latest, then it pauses.
-        taken.more && (taken.events > 0 || reach != Reach::Latest)
     }
 }
 
@@ -175,13 +208,15 @@ mod tests {
             events,
             bytes,
             more: false,
+            waiting: false,
+            without: Vec::new(),
         }
     }
 
     // M16
     #[test]
     fn it_is_brisk_while_busy_and_slows_down_to_the_poll_interval() {
-        let pace = Pace::new(MS(1000), false);
+        let pace = Pace::new(MS(1000));
         let start = pace.last_event;
         assert_eq!(pace.pause(start), MS(1));
         assert_eq!(pace.pause(start + MS(10_000)), MS(200));
@@ -190,7 +225,7 @@ mod tests {
 
     #[test]
     fn it_looks_less_often_while_the_database_is_busy() {
-        let mut pace = Pace::new(MS(1000), false);
+        let mut pace = Pace::new(MS(1000));
         let start = pace.last_event;
         pace.feel(MS(1));
         assert_eq!(pace.pause(start), MS(1));
@@ -208,69 +243,103 @@ mod tests {
 
     #[test]
     fn looks_from_the_oldest_on_take_a_bounded_share_of_the_time() {
-        let mut pace = Pace::new(MS(1000), false);
+        let mut pace = Pace::new(MS(1000));
         let now = Instant::now();
-        assert_eq!(pace.reach(now), Reach::Oldest);
+        assert_eq!(pace.reach(now), Some(Reach::Oldest));
         pace.last_oldest = Some(Look {
             ended: now,
             took: MS(10),
         });
-        assert_eq!(pace.reach(now + MS(199)), Reach::Onward);
-        assert_eq!(pace.reach(now + MS(200)), Reach::Oldest);
+        assert_eq!(pace.reach(now + MS(199)), Some(Reach::Onward));
+        assert_eq!(pace.reach(now + MS(200)), Some(Reach::Oldest));
         pace.look_from_oldest();
-        assert_eq!(pace.reach(now), Reach::Oldest);
+        assert_eq!(pace.reach(now), Some(Reach::Oldest));
     }
 
     #[test]
-    fn a_settled_event_makes_it_look_for_those_after_it_in_the_key() {
-        let mut pace = Pace::new(MS(1000), true);
-        let now = Instant::now();
-        pace.last_oldest = Some(Look {
-            ended: now,
-            took: MS(10),
+    fn keys_of_settled_events_are_asked_for_while_events_wait() {
+        let mut pace = Pace::new(MS(1000));
+        let keys = |keys: &[&str]| keys.iter().map(|key| (*key).to_owned()).collect();
+        let settled: Vec<String> = keys(&["a", "b", "c"]);
+        pace.settled(settled.clone());
+        assert!(pace.keys(10).is_empty(), "nothing waits");
+        pace.waiting = true;
+        assert!(pace.keys(10).is_empty(), "the next look finds those");
+        pace.settled(settled);
+        let (two, one) = (pace.keys(2), pace.keys(2));
+        assert_eq!((two.len(), one.len()), (2, 1));
+        assert!(!two.contains(&one[0]) && pace.keys(2).is_empty());
+        pace.claimed_of_keys(Taken {
+            without: one.clone(),
+            ..taken(1, 1)
         });
-        pace.settled();
-        assert_eq!(pace.reach(now + MS(9)), Reach::Onward);
-        assert_eq!(pace.reach(now + MS(10)), Reach::Oldest);
+        assert_eq!(pace.keys(2), one);
+    }
+
+    #[test]
+    fn what_waits_is_forgotten_once_all_was_looked_at_and_nothing_waits() {
+        let mut pace = Pace::new(MS(1000));
+        let mut claim = |reach, more, waiting| {
+            let found = Taken {
+                more,
+                waiting,
+                ..taken(1, 1)
+            };
+            pace.claimed(reach, Instant::now(), &found);
+            pace.waiting
+        };
+        assert!(!claim(Reach::Onward, true, false));
+        assert!(claim(Reach::Onward, true, true));
+        assert!(claim(Reach::Onward, false, false));
+        assert!(claim(Reach::Oldest, true, false), "there was more");
+        assert!(!claim(Reach::Oldest, false, false));
+        assert!(claim(Reach::Oldest, false, true));
     }
 
     #[test]
     fn a_long_line_of_waiting_events_does_not_hide_new_ones_nor_take_all_the_time() {
-        let mut pace = Pace::new(MS(1000), true);
+        let mut pace = Pace::new(MS(1000));
         let now = Instant::now();
         let look = Look {
             ended: now,
             took: MS(10),
         };
-        (pace.last_oldest, pace.in_vain) = (Some(look), Some(look));
-        assert_eq!(pace.reach(now + MS(199)), Reach::Latest);
+        (pace.last_oldest, pace.onward_in_vain) = (Some(look), Some(look));
+        assert_eq!(pace.reach(now + MS(199)), Some(Reach::Latest));
         pace.last_oldest = Some(Look {
             ended: now + MS(100),
             ..look
         });
-        assert_eq!(pace.reach(now + MS(200)), Reach::Onward);
+        assert_eq!(pace.reach(now + MS(200)), Some(Reach::Onward));
         let blocked = Taken {
             events: 0,
             bytes: 0,
             more: true,
+            waiting: true,
+            without: Vec::new(),
         };
         assert!(pace.claimed(Reach::Onward, now, &blocked));
-        assert_eq!(pace.reach(now), Reach::Latest);
+        assert_eq!(pace.reach(now), Some(Reach::Latest));
         assert!(!pace.claimed(Reach::Latest, now, &blocked));
+        (pace.onward_in_vain, pace.latest_in_vain) = (pace.last_oldest, Some(look));
+        assert_eq!(pace.reach(now + MS(49)), None);
+        assert_eq!(pace.reach(now + MS(50)), Some(Reach::Latest));
     }
 
     #[test]
     fn looks_onward_have_their_turn_however_often_those_from_the_oldest_on_are_in_vain() {
-        let mut pace = Pace::new(MS(1000), true);
+        let mut pace = Pace::new(MS(1000));
         let blocked = Taken {
             events: 0,
             bytes: 0,
             more: true,
+            waiting: true,
+            without: Vec::new(),
         };
         let mut now = Instant::now();
         for _ in 0..3 {
             for reach in [Reach::Oldest, Reach::Onward, Reach::Latest] {
-                assert_eq!(pace.reach(now), reach);
+                assert_eq!(pace.reach(now), Some(reach));
                 let again = pace.claimed(reach, Instant::now() - MS(1), &blocked);
                 assert_eq!(again, reach != Reach::Latest);
             }
@@ -281,7 +350,7 @@ mod tests {
 
     #[test]
     fn large_events_are_asked_for_in_small_numbers() {
-        let mut pace = Pace::new(MS(1000), false);
+        let mut pace = Pace::new(MS(1000));
         pace.claimed(Reach::Onward, Instant::now(), &taken(10, 10 << 20));
         assert_eq!(pace.fitting(16 << 20), 16);
         assert_eq!(pace.fitting(0), 1);
@@ -293,7 +362,7 @@ mod tests {
 
     #[test]
     fn failures_slow_it_down_up_to_a_limit() {
-        let mut pace = Pace::new(MS(1000), false);
+        let mut pace = Pace::new(MS(1000));
         assert_eq!((pace.failed(), pace.failed()), (MS(100), MS(200)));
         for _ in 0..20 {
             pace.failed();

@@ -3,6 +3,7 @@
 //! Around it run the settler, the keeper of leases, the cleaner and the counter of what is
 //! there. The loop waits for none of them; what it has in hand is bounded.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering as Memory};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -207,7 +208,7 @@ fn pass_on_panic(ended: Result<(), JoinError>) {
 impl Engine {
     async fn claim(self: Arc<Self>) {
         let by_key = self.settings.ordering != Ordering::None;
-        let mut pace = Pace::new(self.settings.poll_interval, by_key);
+        let mut pace = Pace::new(self.settings.poll_interval);
         // Nothing is claimed before it is known what is paused.
         while !self.obey_pauses().await {
             if self.rest(WATCH).await {
@@ -233,7 +234,7 @@ impl Engine {
                         () = tokio::time::sleep(pause) => {}
                         () = self.store.woken() => {}
                         () = self.wake.notified() => {}
-                        () = self.hand.progress.notified(), if by_key => {}
+                        () = self.hand.until_put_down(), if by_key => {}
                         () = self.stopping() => {}
                     }
                 }
@@ -251,6 +252,7 @@ impl Engine {
 
     /// Claims once for every destination that takes events. Gives back whether there is more.
     async fn claim_once(self: &Arc<Self>, pace: &mut Pace) -> Result<bool, StoreError> {
+        pace.settled(self.hand.put_down_keys());
         if self.pausing.is_on() {
             return Ok(false);
         }
@@ -278,9 +280,6 @@ impl Engine {
         };
         if self.take_over.swap(false, Memory::Relaxed) {
             pace.look_from_oldest();
-        }
-        if self.hand.was_put_down() {
-            pace.settled();
         }
         let now = Instant::now();
         let mut except_topics = Vec::new();
@@ -320,7 +319,19 @@ impl Engine {
             // What is of a topic that was not seen yet may be for one of those.
             room.limit = limit.min(u32::try_from(few).unwrap_or(u32::MAX));
         }
-        let reach = pace.reach(now);
+        let keys = pace.keys(room.limit);
+        if !keys.is_empty() {
+            let claim = Claim {
+                except_topics,
+                keys,
+                ..self.request(room, Reach::Oldest)
+            };
+            pace.claimed_of_keys(self.take(&claim).await?);
+            return Ok(true);
+        }
+        let Some(reach) = pace.reach(now) else {
+            return Ok(false);
+        };
         let claim = Claim {
             except_topics,
             ..self.request(room, reach)
@@ -368,7 +379,7 @@ impl Engine {
         self.observer
             .seconds("outbox_claim_seconds", sent.elapsed().as_secs_f64());
         self.observer.number("outbox_claim_batch", claimed.leases());
-        let taken = Taken::of(&claimed);
+        let taken = Taken::of(&claimed, &claim.keys);
         for died in &claimed.died {
             self.observer.died(died);
         }
@@ -587,14 +598,32 @@ pub(crate) struct Taken {
     pub(crate) events: usize,
     pub(crate) bytes: usize,
     pub(crate) more: bool,
+    pub(crate) waiting: bool,
+    /// Of the keys that were asked for, those of which it got nothing, if there is more.
+    pub(crate) without: Vec<String>,
 }
 
 impl Taken {
-    fn of(claimed: &Claimed) -> Self {
+    fn of(claimed: &Claimed, keys: &[String]) -> Self {
+        let mut without = Vec::new();
+        if claimed.more && !keys.is_empty() {
+            let keys_of = claimed
+                .events
+                .iter()
+                .map(|event| event.ordering_key.as_deref());
+            let got: HashSet<Option<&str>> = keys_of.collect();
+            without.extend(
+                keys.iter()
+                    .filter(|key| !got.contains(&Some(key.as_str())))
+                    .cloned(),
+            );
+        }
         Self {
+            without,
             events: claimed.events.len() + claimed.died.len() + claimed.malformed.len(),
             bytes: claimed.events.iter().map(|event| event.payload.len()).sum(),
             more: claimed.more,
+            waiting: claimed.waiting,
         }
     }
 }

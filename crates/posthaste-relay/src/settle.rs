@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use posthaste::store::{Died, Filter, Settlement, Tried, Verdict};
+use posthaste::store::{Died, Filter, Ordering, Settlement, Tried, Verdict};
 use posthaste::{Event, Lease, Status, StoreError};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tracing::Instrument;
@@ -115,8 +115,11 @@ impl Engine {
                 }
             }
         }
-        self.hand
-            .put_down(batch.iter().map(|done| &done.event.lease));
+        let by_key = self.settings.ordering != Ordering::None;
+        self.hand.put_down(batch.iter().map(|done| {
+            let key = done.event.ordering_key.as_deref();
+            (&done.event.lease, key.filter(|_| by_key))
+        }));
     }
 
     /// Of those that were to die, and of which nobody knows whether they did, the ones that are dead.

@@ -386,3 +386,61 @@ pub async fn a_run_that_is_too_large_at_once_goes_on_where_it_was_cut(bed: impl 
     let rest = claim_all(&store, &claim).await;
     assert_eq!(ids(&rest), ids(&receipts[3..]));
 }
+
+pub async fn a_claim_tells_whether_it_passed_events_that_wait(bed: impl Bed) {
+    let store = bed.relay().await;
+    let receipts = enqueue(&bed, &keyed(&["a", "a", "b"])).await;
+    let head = store.claim(&by_key(1, Block)).await.expect("a claim");
+    assert_eq!(
+        (ids(&head.events), head.waiting),
+        (ids(&receipts[..1]), false)
+    );
+    for (expected, waiting) in [(&receipts[2..], true), (&[], true)] {
+        let claimed = store.claim(&by_key(10, Block)).await.expect("a claim");
+        assert_eq!(
+            (ids(&claimed.events), claimed.waiting),
+            (ids(expected), waiting)
+        );
+    }
+    deliver(&store, &head.events).await;
+    let last = store.claim(&by_key(10, Block)).await.expect("a claim");
+    assert_eq!(
+        (ids(&last.events), last.waiting),
+        (ids(&receipts[1..2]), false)
+    );
+}
+
+pub async fn a_claim_for_some_keys_finds_their_first_events_and_no_others(bed: impl Bed) {
+    let store = bed.relay().await;
+    let mut messages = keyed(&["stuck"]);
+    messages.extend(keyed(&["late"; 2]));
+    enqueue(&bed, &messages).await;
+    let heads = claim_all(&store, &by_key(3, Block)).await;
+    retry(&store, &heads[1], Duration::ZERO).await;
+    settle(&store, &heads[2], Verdict::Release).await;
+    enqueue(&bed, &keyed(&["stuck"; 1500])).await;
+    enqueue(&bed, &[message()]).await;
+    let receipts = enqueue(&bed, &keyed(&["a", "b", "a", "dead", "dead"])).await;
+    let of = |keys: &[&str]| Claim {
+        keys: keys.iter().map(|key| (*key).to_owned()).collect(),
+        ..by_key(100, Block)
+    };
+    // The first of it is due after the second.
+    let late = claim_all(&store, &of(&["late"])).await;
+    let sequences = late.iter().map(|event| event.sequence);
+    assert!(sequences.eq(heads[1..].iter().map(|event| event.sequence)));
+    let found = store
+        .claim(&of(&["a", "a", "gone"]))
+        .await
+        .expect("a claim");
+    assert_eq!(ids(&found.events), [receipts[0].id, receipts[2].id]);
+    assert!(!found.more);
+    let dead = claim_all(&store, &of(&["dead"])).await;
+    reject(&store, &dead[0]).await;
+    settle(&store, &dead[1], Verdict::Release).await;
+    let none = store
+        .claim(&of(&["dead", "stuck", "a"]))
+        .await
+        .expect("a claim");
+    assert!(none.events.is_empty() && none.waiting && !none.more);
+}

@@ -1,40 +1,63 @@
 -- claim_keyed: lease due events, oldest first, those of one key only in sequence.
--- $1 to $13 as in claim, $14 how many due events to look at, $15 block, park or skip.
+-- $1 to $13 as in claim, $14 how many due events to look at, $15 block, park or skip, $16 only these keys, from the
+-- first event of each on: then $9 and $10 say nothing, and $14 is for each of them.
 --
 -- Of each key, what goes is a run from its first live event on, up to its barrier: the first event
 -- that cannot go now, as it is leased, due later, not among what was seen, or dead and to block.
--- Runs are looked for before locking, so that blocked keys do not fill the batch, and looked at
--- again after it, as another relay may have locked a part of one (gap).
+-- Gives how many events it looked at, how many of them are ready, and the last one, beside each that it took.
+-- Runs are looked for before locking, so that blocked keys do not fill the batch, and counted
+-- again after it (nth), as another relay may have locked a part of one.
 with seen as materialized (
-  select ctid as place, xmin as version, next_attempt_at, sequence, ordering_key,
-         lease_owner is null or lease_until < now() or lease_owner = any ($11::uuid[]) as is_free
-  from {outbox}
-  where delivered_at is null and dead_at is null
-    and next_attempt_at <= now()
-    and (next_attempt_at, sequence) > ($9::timestamptz, $10::bigint)
-    and ($5::text is null or namespace = $5)
-    and ($6::text[] is null or topic = any ($6))
-    and ($7::uuid is null or tenant_id = $7)
-    and topic <> all ($8::text[])
-  order by next_attempt_at, sequence
-  limit $14
+  (
+    select ctid as place, xmin as version, next_attempt_at, sequence, ordering_key
+    from {outbox}
+    where $16::text[] is null
+      and delivered_at is null and dead_at is null
+      and next_attempt_at <= now()
+      and (next_attempt_at, sequence) > ($9::timestamptz, $10::bigint)
+      and (lease_owner is null or lease_until < now() or lease_owner = any ($11::uuid[]))
+      and ($5::text is null or namespace = $5)
+      and ($6::text[] is null or topic = any ($6))
+      and ($7::uuid is null or tenant_id = $7)
+      and topic <> all ($8::text[])
+    order by next_attempt_at, sequence
+    limit $14
+  )
+  union all
+  select first.*
+  from (select distinct key from unnest($16) key) wanted
+  cross join lateral (
+    select ctid as place, xmin as version, next_attempt_at, sequence, ordering_key
+    from {outbox}
+    where ordering_key = wanted.key
+      and delivered_at is null and dead_at is null
+      and next_attempt_at <= now()
+      and (lease_owner is null or lease_until < now() or lease_owner = any ($11))
+      and ($5 is null or namespace = $5)
+      and ($6 is null or topic = any ($6))
+      and ($7 is null or tenant_id = $7)
+      and topic <> all ($8)
+    order by sequence
+    limit $14
+  ) first
 ), keys as materialized (
   select ordering_key, max(sequence) as last, array_agg(place) as places, array_agg(version) as versions,
-         array_agg(turn) as turns, array_agg(sequence) as sequences
+         array_agg(turn) as turns, array_agg(sequence) as sequences, array_agg(nth) as nths
   from (
     -- A head that was retried is due later than its followers, and yet its turn comes first.
-    select *, max(next_attempt_at) over (partition by ordering_key order by sequence) as turn
+    select *, max(next_attempt_at) over up_to_here as turn, row_number() over up_to_here as nth
     from seen
-    where ordering_key is not null and is_free
+    where ordering_key is not null
+    window up_to_here as (partition by ordering_key order by sequence)
   ) free
   group by ordering_key
 ), ready as materialized (
-  select place, version, next_attempt_at as turn, sequence, ordering_key, false as parked
+  select place, version, next_attempt_at as turn, sequence, ordering_key, null as nth, false as parked
   from seen
-  where ordering_key is null and is_free
+  where ordering_key is null
   union all
   -- Arrays in place of a join: there may be as many keys as events.
-  select event.place, event.version, event.turn, event.sequence, keys.ordering_key,
+  select event.place, event.version, event.turn, event.sequence, keys.ordering_key, event.nth,
          death.sequence is not null and event.sequence > death.sequence
   from keys
   left join lateral (
@@ -44,7 +67,7 @@ with seen as materialized (
       and case
             when e.dead_at is not null then $15::text = 'block' and e.dead_reason <> 'discarded'
             -- One that has no attempt left dies of this claim, before those that follow it go.
-            when e.ctid in (select place from seen where is_free) then $15 = 'block' and e.attempts >= $4::integer
+            when e.ctid in (select place from seen) then $15 = 'block' and e.attempts >= $4::integer
             else true
           end
     order by e.sequence
@@ -59,11 +82,11 @@ with seen as materialized (
     order by e.sequence
     limit 1
   ) death on true
-  cross join lateral unnest(keys.places, keys.versions, keys.turns, keys.sequences)
-    as event (place, version, turn, sequence)
+  cross join lateral unnest(keys.places, keys.versions, keys.turns, keys.sequences, keys.nths)
+    as event (place, version, turn, sequence, nth)
   where barrier.sequence is null or event.sequence <= barrier.sequence
 ), locked as materialized (
-  select e.ctid as place, e.id, e.attempts, e.lease_owner, ready.ordering_key, ready.sequence, ready.parked,
+  select e.ctid as place, e.attempts, e.lease_owner, ready.ordering_key, ready.sequence, ready.nth, ready.parked,
          -- Of what is compressed, only its text tells how large it is.
          coalesce(octet_length(e.payload_bytes),
                   case when pg_column_compression(e.payload) is null then pg_column_size(e.payload)
@@ -76,28 +99,14 @@ with seen as materialized (
   for update of e skip locked
 ), fits as materialized (
   -- As many as fit, and at least one: of each key its first ones, as they stand in that order.
-  select place, id, attempts, lease_owner, ordering_key, sequence, parked
+  select place, attempts, lease_owner, ordering_key, sequence, nth, parked
   from (select *, sum(size) over (rows unbounded preceding) - size as before from locked) summed
   where before < $13::bigint
-), gaps as materialized (
-  select keys.ordering_key, gap.sequence
-  from (
-    select ordering_key, max(sequence) as last from fits where ordering_key is not null group by ordering_key
-  ) keys
-  cross join lateral (
-    select e.sequence
-    from {outbox} e
-    where e.ordering_key = keys.ordering_key and e.sequence < keys.last
-      and e.delivered_at is null and e.dead_at is null
-      and e.id not in (select id from fits)
-    order by e.sequence
-    limit 1
-  ) gap
 ), due as materialized (
-  select fits.place, fits.parked, fits.attempts, fits.lease_owner
-  from fits
-  left join gaps on gaps.ordering_key = fits.ordering_key and gaps.sequence < fits.sequence
-  where gaps.sequence is null
+  -- Of each run those before which none is missing.
+  select place, parked, attempts, lease_owner
+  from (select *, row_number() over (partition by ordering_key order by sequence) as now_nth from fits) counted
+  where ordering_key is null or now_nth = nth
 ), letters as (
   -- A copy of what dies, as an event of its own; but a letter that dies gets none.
   insert into {outbox}
@@ -184,7 +193,7 @@ with seen as materialized (
     e.tracestate, e.attempts, e.created_at, e.next_attempt_at, e.lease_epoch, e.dead_reason, now() as claimed_at,
     e.redeliveries, (select count(*) from locked) > (select count(*) from fits) as cut
 )
-select taken.*, looked.count as looked_at, last.next_attempt_at as last_at, last.sequence as last_sequence
+select taken.*, looked.count as looked_at, (select count(*) from ready) as ready, last.next_attempt_at as last_at, last.sequence as last_sequence
 from (select count(*) from seen) looked
 left join (select * from seen order by next_attempt_at desc, sequence desc limit 1) last on true
 left join taken on true

@@ -26,9 +26,13 @@ pub struct Claim {
     pub except_topics: Vec<String>,
     /// In which order.
     pub ordering: Ordering,
+    /// With ordering by key, only events of these keys, from the first one of each on: what to ask for once others of
+    /// these keys were settled. They are found without a look at any other, wherever they are. A store may take of each
+    /// key only its share of the limit. Empty: all.
+    pub keys: Vec<String>,
     /// Under which topic what dies of this claim gets a letter, see [`Verdict::Dead`](super::Verdict::Dead).
     pub dead_letters: Option<String>,
-    /// Where to look.
+    /// Where to look, unless it is for some keys.
     pub reach: Reach,
 }
 
@@ -43,25 +47,12 @@ impl Claim {
             scope: Scope::default(),
             except_topics: Vec::new(),
             ordering: Ordering::None,
+            keys: Vec::new(),
             dead_letters: None,
             reach: Reach::Oldest,
         }
     }
-
-    /// With ordering by key, how many due events to look at, given what would do for so many.
-    #[cfg(any(feature = "postgres", feature = "sqlite"))]
-    pub(super) fn look_at_least(&self, look: i64) -> i64 {
-        match self.reach {
-            // The first of a key may be due after very many of its followers.
-            Reach::Aside => look.max(LOOK_ASIDE),
-            Reach::Oldest | Reach::Onward | Reach::Latest => look,
-        }
-    }
 }
-
-/// How many due events a claim aside looks at, at least. They are few: a probe, and what follows it for some seconds.
-#[cfg(any(feature = "postgres", feature = "sqlite"))]
-const LOOK_ASIDE: i64 = 10_000;
 
 /// Where a claim looks for due events.
 ///
@@ -128,6 +119,8 @@ pub struct Claimed {
     pub died: Vec<Died>,
     /// Whether there may be more that is due now.
     pub more: bool,
+    /// Whether it passed events that are due and wait for others of their keys.
+    pub waiting: bool,
 }
 
 /// An event that a claim found without an attempt left, or behind a dead one of its key.

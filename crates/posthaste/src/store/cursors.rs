@@ -1,4 +1,4 @@
-//! Where claims go on from, for stores that look along an index of what is due.
+//! Where claims go on from, and how far they look, for stores that look along an index of what is due.
 //!
 //! A claim may leave topics out, or be about some events only. What it has passed says nothing about those
 //! that it was not about: claims of each kind go on from a place of their own.
@@ -15,6 +15,13 @@ const SLACK: i64 = 100_000;
 const LATE: i64 = 10_000_000;
 /// As many kinds of claims have a place. One that is forgotten only has to look further back.
 const KINDS: usize = 64;
+/// With ordering by key, how many due events to look at, at least.
+const LOOK: i64 = 100;
+/// And for each event that is wanted, at most: the others wait in their keys.
+const WIDEST: i64 = 4;
+/// A claim aside looks at so many at least: the first of a key may be due after very many of its followers. Such claims
+/// are few: a probe, and what follows it for some seconds.
+const LOOK_ASIDE: i64 = 10_000;
 
 /// A place among the due events: when due, in microseconds since the database's own epoch, and which.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,6 +38,8 @@ pub(super) struct End {
     pub(super) last: Option<Cursor>,
     /// Whether it got any.
     pub(super) got: bool,
+    /// Whether it got as many as it may.
+    pub(super) full: bool,
     /// Whether there is more.
     pub(super) more: bool,
     /// When it looked, by the database's clock, if that is known. It may be told too early, never too late.
@@ -54,6 +63,9 @@ struct Place {
     /// Whether going onward came to the end. With order by key only then does it start over:
     /// a line of waiting events may be longer than what one claim looks at.
     at_end: bool,
+    /// How many events to look at for each one that is wanted, from the oldest on and elsewhere.
+    from_oldest: i64,
+    elsewhere: i64,
 }
 
 impl Cursors {
@@ -67,8 +79,31 @@ impl Cursors {
         }
     }
 
+    /// How many due events to look at, with ordering by key: no more than it takes to find those that need not wait.
+    /// Of a claim for some keys, how many of each.
+    pub(super) fn look(&mut self, claim: &Claim) -> i64 {
+        let limit = i64::from(claim.limit);
+        if !claim.keys.is_empty() {
+            return (limit / claim.keys.len() as i64).max(1);
+        }
+        let look = limit.max(LOOK) * *self.place(claim).width(claim.reach);
+        match claim.reach {
+            Reach::Aside => look.max(LOOK_ASIDE),
+            Reach::Oldest | Reach::Onward | Reach::Latest => look,
+        }
+    }
+
     /// Remembers where a claim ended.
     pub(super) fn ended(&mut self, claim: &Claim, end: End) {
+        if !claim.keys.is_empty() {
+            return;
+        }
+        let width = self.place(claim).width(claim.reach);
+        *width = match end.full {
+            true => (*width / 2).max(1),
+            false if end.more => (*width * 2).min(WIDEST),
+            false => *width,
+        };
         if claim.reach == Reach::Aside {
             // From the oldest on, but past a line of events that wait in their keys: those that they wait for may
             // be due later.
@@ -115,6 +150,8 @@ impl Cursors {
                     latest,
                     aside: START,
                     at_end: true,
+                    from_oldest: 1,
+                    elsewhere: 1,
                 }
             }
         };
@@ -127,6 +164,13 @@ impl Cursors {
 }
 
 impl Place {
+    fn width(&mut self, reach: Reach) -> &mut i64 {
+        match reach {
+            Reach::Oldest => &mut self.from_oldest,
+            Reach::Aside | Reach::Onward | Reach::Latest => &mut self.elsewhere,
+        }
+    }
+
     fn is_about_all_of(&self, claim: &Claim, left_out: &HashSet<&str>) -> bool {
         self.scope == claim.scope
             && self.except_topics.len() <= left_out.len()
@@ -196,6 +240,7 @@ mod tests {
             from: cursors.from(claim),
             last: last.map(|last| Cursor(last, 7)),
             got: last.is_some(),
+            full: more,
             more,
             at: Some(now),
         };
@@ -224,6 +269,7 @@ mod tests {
                 from: cursors.from(&aside),
                 last: Some(Cursor(100, 7)),
                 got,
+                full: false,
                 more,
                 at: None,
             };
@@ -310,6 +356,47 @@ mod tests {
         assert_eq!(at(&mut cursors, &onward, None, false, before), back);
         assert_eq!(cursors.from(&more), back);
         assert_eq!(cursors.from(&claim(Reach::Latest, &["a"])), back);
+    }
+
+    #[test]
+    fn a_look_is_as_wide_as_it_takes_to_find_what_need_not_wait() {
+        let mut cursors = Cursors::default();
+        let wanted = |reach| Claim {
+            limit: 500,
+            ..claim(reach, &[])
+        };
+        let of_keys = Claim {
+            keys: vec!["a".to_owned(), "b".to_owned(), "c".to_owned()],
+            ..wanted(Reach::Oldest)
+        };
+        let (oldest, onward) = (wanted(Reach::Oldest), wanted(Reach::Onward));
+        let mut after = |claim: &Claim, full, more| {
+            let end = End {
+                from: START,
+                last: Some(Cursor(100, 7)),
+                got: full,
+                full,
+                more,
+                at: None,
+            };
+            cursors.ended(claim, end);
+            (cursors.look(&oldest), cursors.look(&onward))
+        };
+        assert_eq!(after(&onward, true, true), (500, 500));
+        assert_eq!(after(&onward, false, true), (500, 1000));
+        assert_eq!(after(&onward, false, true), (500, 2000));
+        assert_eq!(after(&onward, false, true), (500, 2000));
+        assert_eq!(after(&onward, false, false), (500, 2000));
+        assert_eq!(after(&oldest, false, true), (1000, 2000));
+        assert_eq!(after(&onward, true, true), (1000, 1000));
+        assert_eq!(after(&of_keys, false, true), (1000, 1000));
+        assert_eq!(
+            cursors.look(&claim(Reach::Oldest, &[])),
+            2 * LOOK,
+            "for ten"
+        );
+        assert_eq!(cursors.look(&of_keys), 166);
+        assert_eq!(cursors.look(&wanted(Reach::Aside)), LOOK_ASIDE);
     }
 
     #[test]

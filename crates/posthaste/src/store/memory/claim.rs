@@ -32,6 +32,7 @@ pub(super) struct Relay<'a> {
 pub(super) fn claim(rows: &mut Rows, claim: &Claim, relay: &Relay<'_>, now: SystemTime) -> Claimed {
     let due = |row: &Stored| {
         row.is_in(&claim.scope)
+            && (claim.ordering == Ordering::None || claim.keys.is_empty() || row.is_of(&claim.keys))
             && !claim.except_topics.contains(&row.values.topic)
             && row.next_attempt_at <= now
             && match row.state {
@@ -42,10 +43,11 @@ pub(super) fn claim(rows: &mut Rows, claim: &Claim, relay: &Relay<'_>, now: Syst
     };
     let mut candidates = match claim.ordering {
         Ordering::None => rows.iter().filter(|row| due(row)).map(alone).collect(),
-        Ordering::Key(on_failure) => by_key(rows, due, on_failure, claim.max_attempts),
+        Ordering::Key(on_failure) => by_key(rows, &due, on_failure, claim.max_attempts),
     };
     candidates.sort();
     let found = candidates.len();
+    let waiting = found < rows.iter().filter(|row| due(row)).count();
     candidates.truncate(claim.limit as usize);
     let mut bytes = 0;
     let fits = candidates.iter().take_while(|candidate| {
@@ -57,6 +59,7 @@ pub(super) fn claim(rows: &mut Rows, claim: &Claim, relay: &Relay<'_>, now: Syst
 
     let mut claimed = Claimed {
         more: candidates.len() >= claim.limit as usize || candidates.len() < found,
+        waiting,
         ..Claimed::default()
     };
     let mut dead = Vec::new();

@@ -241,6 +241,10 @@ impl Stored {
         matches!(self.state, State::Processing { owner, .. } if owner == relay)
     }
 
+    pub(super) fn is_of(&self, keys: &[String]) -> bool {
+        (self.values.ordering_key.as_ref()).is_some_and(|key| keys.contains(key))
+    }
+
     pub(super) fn is_in(&self, scope: &Scope) -> bool {
         let Scope {
             namespace,

@@ -13,9 +13,6 @@ use super::{Postgres, topics};
 use crate::store::cursors::{Cursor, Cursors, End};
 use crate::store::{Claim, Claimed, OnFailure, Ordering, Scope, Store, StoreError};
 
-/// With ordering by key, how many due events to look at for each one that is wanted.
-const LOOK: u32 = 4;
-
 impl Postgres {
     /// Claims as the owner that others know.
     pub(super) async fn claim_events(&self, claim: &Claim) -> Result<Claimed, StoreError> {
@@ -71,30 +68,33 @@ impl Postgres {
                 from,
                 last,
                 got: !rows.is_empty(),
+                full: more,
                 more,
                 at,
             };
             self.cursors().ended(claim, end);
             return Ok(self.claimed(&rows, owner, more));
         };
-        let look = claim.look_at_least(limit * i64::from(LOOK));
+        let look = self.cursors().look(claim);
         let on_failure = match on_failure {
             OnFailure::Block => "block",
             OnFailure::Park => "park",
             OnFailure::Skip => "skip",
         };
-        params.extend([&look as &(dyn ToSql + Sync), &on_failure]);
+        let keys = (!claim.keys.is_empty()).then_some(&claim.keys);
+        params.extend([&look as &(dyn ToSql + Sync), &on_failure, &keys]);
         let (mut rows, at) = self
             .look(claim, "claim_keyed", &self.sql.claim_keyed, &params)
             .await?;
         let looked_at: i64 = rows.first().map_or(0, |row| row.get("looked_at"));
+        let ready: i64 = rows.first().map_or(0, |row| row.get("ready"));
         let last_seen = rows.first().and_then(|row| {
             let at: Option<Timestamp> = row.get("last_at");
             Some(Cursor(at?.0, row.get("last_sequence")))
         });
         rows.retain(decode::is_event);
         let full = rows.len() as i64 >= limit || rows.first().is_some_and(decode::is_cut);
-        let more = full || looked_at >= look;
+        let more = full || (claim.keys.is_empty() && looked_at >= look);
         let last = match full {
             true => rows.iter().map(place).max(),
             false => last_seen,
@@ -103,11 +103,13 @@ impl Postgres {
             from,
             last,
             got: !rows.is_empty(),
+            full,
             more,
             at,
         };
         self.cursors().ended(claim, end);
         let mut claimed = self.claimed(&rows, owner, more);
+        claimed.waiting = ready < looked_at;
         // Within a key the sequence decides, also over which was due first after a retry.
         claimed.events.sort_by_key(|event| event.sequence);
         if on_failure != "skip" {

@@ -20,9 +20,6 @@ use crate::event::Lease;
 use crate::store::cursors::{Cursor, End};
 use crate::store::{Claim, Claimed, Died, OnFailure, Ordering, Settlement, StoreError, Verdict};
 
-/// With ordering by key, how many due events to look at for each one that is wanted.
-const LOOK: i64 = 4;
-
 /// What a look found, by sequence.
 #[derive(Default)]
 struct Found {
@@ -32,7 +29,9 @@ struct Found {
     crashed: Vec<i64>,
     /// How far it looked.
     last: Option<Cursor>,
+    full: bool,
     more: bool,
+    waiting: bool,
 }
 
 /// What can be leased, with all that the events say.
@@ -147,14 +146,16 @@ impl Outbox {
             from: candidates.from,
             last: found.last,
             got: !(found.go.is_empty() && found.park.is_empty()),
+            full: found.full,
             more: found.more,
             at: Some(candidates.looked_at),
         };
+        let waiting = found.waiting;
         let mut claimed = match end.got {
             false => Claimed::default(),
             true => self.take(link, claim, candidates, present.owner)?,
         };
-        claimed.more = end.more;
+        (claimed.more, claimed.waiting) = (end.more, waiting);
         let mut cursors = self.cursors.lock().expect("not poisoned");
         cursors.ended(claim, end);
         Ok(claimed)
@@ -217,7 +218,8 @@ impl Outbox {
             }
             found.last = Some(Cursor(row.get(1)?, sequence));
         }
-        found.more = cut || found.go.len() >= claim.limit as usize;
+        found.full = cut || found.go.len() >= claim.limit as usize;
+        found.more = found.full;
         Ok(found)
     }
 
@@ -236,7 +238,7 @@ impl Outbox {
         let Cursor(at, after) = from;
         let Look(namespace, topics, tenant, except) = Look::of(claim);
         let limit = i64::from(claim.limit);
-        let look = claim.look_at_least(limit * LOOK);
+        let look = self.cursors.lock().expect("not poisoned").look(claim);
         let on_failure = match on_failure {
             OnFailure::Block => "block",
             OnFailure::Park => "park",
@@ -255,6 +257,7 @@ impl Outbox {
             look,
             claim.max_attempts,
             on_failure,
+            (!claim.keys.is_empty()).then(|| list(&claim.keys)),
         ])?;
         let (mut looked_at, mut last_seen, mut last_found) = (0, None, None);
         let (mut bytes, mut cut) = (0, false);
@@ -265,6 +268,7 @@ impl Outbox {
             }
             bytes += row.get::<_, Option<u32>>(7)?.map_or(0, u64::from);
             looked_at = row.get(0)?;
+            found.waiting = row.get::<_, i64>(8)? < looked_at;
             last_seen = place(row, 1, 2)?;
             if let Some(place @ Cursor(_, sequence)) = place(row, 4, 3)? {
                 last_found = last_found.max(Some(place));
@@ -277,9 +281,9 @@ impl Outbox {
                 }
             }
         }
-        let full = cut || (found.go.len() + found.park.len()) as i64 >= limit;
-        found.more = full || looked_at >= look;
-        found.last = if full { last_found } else { last_seen };
+        found.full = cut || (found.go.len() + found.park.len()) as i64 >= limit;
+        found.more = found.full || (claim.keys.is_empty() && looked_at >= look);
+        found.last = if found.full { last_found } else { last_seen };
         Ok(found)
     }
 
