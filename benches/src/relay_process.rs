@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use posthaste::Table;
+use posthaste::store::{OnFailure, Ordering};
 use posthaste_relay::sink::{self, Outcome};
 use posthaste_relay::{Cleaning, Relay};
 use tempfile::NamedTempFile;
@@ -19,11 +20,15 @@ use crate::Result;
 /// What was delivered, and when: id and nanoseconds, one after the other.
 const RECORD: usize = 32;
 
-/// Arguments: address, table, retention in seconds, and a file for what was delivered when: in memory it would be
-/// taken for the relay's. Works until its standard input ends.
+/// Arguments: address, table, retention in seconds, in which order, and a file for what was delivered when: in memory it
+/// would be taken for the relay's. Works until its standard input ends.
 pub(crate) async fn run(arguments: &[String]) -> Result {
-    let [url, table, retention, ledger] = arguments else {
-        return Err("usage: relay ADDRESS TABLE RETENTION_SECONDS LEDGER".into());
+    let [url, table, retention, ordering, ledger] = arguments else {
+        return Err("usage: relay ADDRESS TABLE RETENTION_SECONDS none|key LEDGER".into());
+    };
+    let ordering = match &**ordering {
+        "key" => Ordering::Key(OnFailure::Block),
+        _ => Ordering::None,
     };
     let ledger = Arc::new(Mutex::new(BufWriter::new(File::create(ledger)?)));
     let book = ledger.clone();
@@ -40,6 +45,7 @@ pub(crate) async fn run(arguments: &[String]) -> Result {
                 std::future::ready(Outcome::Delivered)
             }),
         )
+        .ordering(ordering)
         .cleaning(Cleaning {
             retention: Duration::from_secs(retention.parse()?),
             ..Cleaning::default()
@@ -76,9 +82,20 @@ pub(crate) struct Usage {
 
 impl RelayProcess {
     pub(crate) async fn start(url: &str, table: &Table, retention: u64) -> Result<Self> {
+        Self::start_in(url, table, retention, "none").await
+    }
+
+    /// `ordering`: `none` or `key`.
+    pub(crate) async fn start_in(
+        url: &str,
+        table: &Table,
+        retention: u64,
+        ordering: &str,
+    ) -> Result<Self> {
         let ledger = NamedTempFile::new()?;
         let mut child = Command::new(std::env::current_exe()?)
             .args(["relay", url, &table.to_string(), &retention.to_string()])
+            .arg(ordering)
             .arg(ledger.path())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -266,7 +266,13 @@ pub(crate) async fn latency(bed: &Bed) -> Result {
         committed.insert(receipt.id, now());
     }
     tokio::time::sleep(Duration::from_secs(1)).await;
-    tell(bed, "latency_sqlite", committed, relay.stop().await?)
+    tell(
+        bed,
+        "latency_sqlite",
+        PER_SECOND,
+        committed,
+        relay.stop().await?,
+    )
 }
 
 /// A relay with nothing to do.

@@ -141,6 +141,10 @@ impl Pace {
         some
     }
 
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.waiting
+    }
+
     /// Takes note of a claim for some keys.
     pub(crate) fn claimed_of_keys(&mut self, taken: Taken) {
         self.failures = 0;

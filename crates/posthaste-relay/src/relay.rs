@@ -78,6 +78,8 @@ pub(crate) struct Engine {
     pub(crate) recovered: Notify,
     /// Someone is gone: look from the oldest on.
     pub(crate) take_over: AtomicBool,
+    /// Events wait in their keys for others to be settled.
+    pub(crate) waiting: AtomicBool,
     /// Whether it is an active relay.
     pub(crate) leading: AtomicBool,
     /// As whom it was last known to lead, if one leads.
@@ -118,6 +120,7 @@ impl Relay {
                 wake: Arc::new(Notify::new()),
                 recovered: Notify::new(),
                 take_over: AtomicBool::new(false),
+                waiting: AtomicBool::new(false),
                 leading: AtomicBool::new(leading),
                 led_as: Mutex::default(),
                 pausing: Pausing::default(),
@@ -337,7 +340,9 @@ impl Engine {
             ..self.request(room, reach)
         };
         let taken = self.take(&claim).await?;
-        Ok(pace.claimed(reach, now, &taken))
+        let again = pace.claimed(reach, now, &taken);
+        self.waiting.store(pace.is_waiting(), Memory::Relaxed);
+        Ok(again)
     }
 
     fn request(&self, room: Room, reach: Reach) -> Claim {

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering as Memory;
 use std::time::{Duration, Instant};
 
 use posthaste::store::{Died, Filter, Ordering, Settlement, Tried, Verdict};
@@ -16,7 +17,7 @@ use crate::relay::Engine;
 const BATCH: usize = 1000;
 /// A batch smaller than this waits for company.
 const SMALL: usize = BATCH / 4;
-/// How long it waits at most. Nobody waits for a settlement, and each one costs a commit.
+/// How long it waits at most: each settlement costs a commit, and nobody waits for it but events of the same key.
 const LINGER: Duration = Duration::from_millis(5);
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
@@ -60,7 +61,7 @@ impl Engine {
     pub(crate) async fn settle(self: Arc<Self>, mut verdicts: UnboundedReceiver<Done>) {
         let mut batch = Vec::with_capacity(BATCH);
         while verdicts.recv_many(&mut batch, BATCH).await > 0 {
-            if !self.is_stopping() {
+            if !self.is_stopping() && !self.waiting.load(Memory::Relaxed) {
                 company(&mut verdicts, &mut batch).await;
             }
             self.settle_batch(&batch).await;

@@ -20,7 +20,7 @@ async fn a_claim_costs_no_index_entry() {
     let all = "1000, 60, gen_random_uuid(), 25, null, null, null, '{}', '-infinity', 0, '{}', 'shop.dead-letters.v1', 1000000000";
     for (sql, values) in [
         (claim, all.to_owned()),
-        (keyed, format!("{all}, 4000, 'block'")),
+        (keyed, format!("{all}, 4000, 'block', null")),
     ] {
         // The counts of a session are known at once inside its own transaction.
         let client = connect(&fresh.url).await;

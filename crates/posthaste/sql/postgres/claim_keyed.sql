@@ -29,9 +29,9 @@ with seen as materialized (
   cross join lateral (
     select ctid as place, xmin as version, next_attempt_at, sequence, ordering_key
     from {outbox}
-    where ordering_key = wanted.key
-      and delivered_at is null and dead_at is null
-      and next_attempt_at <= now()
+    where ordering_key = wanted.key and delivered_at is null
+      -- In a CASE, so that only the index of keys is of use, whatever the statistics say.
+      and case when dead_at is null then next_attempt_at <= now() else false end
       and (lease_owner is null or lease_until < now() or lease_owner = any ($11))
       and ($5 is null or namespace = $5)
       and ($6 is null or topic = any ($6))
