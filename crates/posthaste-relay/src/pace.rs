@@ -22,6 +22,8 @@ const LOOKING_SHARE: u32 = 20;
 /// And looking at the latest, where new events are found while others wait, this part.
 const LATEST_SHARE: u32 = 5;
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// For so long after a look passed events that wait they are taken to wait still: no other look may come to them before.
+const WAITING: Duration = Duration::from_secs(10);
 /// What an event is taken to weigh before any was seen.
 const FIRST_GUESS: usize = 64 * 1024;
 
@@ -34,8 +36,8 @@ pub(crate) struct Pace {
     latest_in_vain: Option<Look>,
     /// Where the last look was, if it was in vain: further on there may be more.
     passed: Option<Reach>,
-    /// Events were passed that wait for others of their keys.
-    waiting: bool,
+    /// When events were last passed that wait for others of their keys.
+    waiting: Option<Instant>,
     /// Keys of which events were settled: those that wait in them may go now.
     settled: HashSet<String>,
     /// How long a claim takes at best, and how much longer it takes at present.
@@ -68,7 +70,7 @@ impl Pace {
             onward_in_vain: None,
             latest_in_vain: None,
             passed: None,
-            waiting: false,
+            waiting: None,
             settled: HashSet::new(),
             best: Duration::MAX,
             strain: Duration::ZERO,
@@ -130,7 +132,7 @@ impl Pace {
     /// Up to so many keys in which events may go now that waited. To be asked for just before any look: if nothing
     /// waits by then, that look finds whatever does.
     pub(crate) fn keys(&mut self, limit: u32) -> Vec<String> {
-        if !self.waiting {
+        if !self.is_waiting() {
             self.settled.clear();
         }
         let some = self.settled.iter().take(limit as usize).cloned();
@@ -141,8 +143,9 @@ impl Pace {
         some
     }
 
+    /// Whether events wait in their keys for others to be settled.
     pub(crate) fn is_waiting(&self) -> bool {
-        self.waiting
+        self.waiting.is_some_and(|seen| seen.elapsed() < WAITING)
     }
 
     /// Takes note of a claim for some keys.
@@ -176,12 +179,8 @@ impl Pace {
         }
         let in_vain = taken.events == 0 && taken.more;
         self.passed = in_vain.then_some(reach);
-        self.waiting |= taken.waiting;
         match reach {
-            Reach::Oldest => {
-                self.last_oldest = Some(look);
-                self.waiting = taken.waiting || taken.more && self.waiting;
-            }
+            Reach::Oldest => self.last_oldest = Some(look),
             Reach::Onward => self.onward_in_vain = in_vain.then_some(look),
             Reach::Latest => self.latest_in_vain = in_vain.then_some(look),
             Reach::Aside => {}
@@ -192,8 +191,12 @@ impl Pace {
     }
 
     fn took(&mut self, taken: &Taken) {
+        let now = Instant::now();
+        if taken.waiting {
+            self.waiting = Some(now);
+        }
         if taken.events > 0 {
-            self.last_event = Instant::now();
+            self.last_event = now;
             let mean = taken.bytes.div_ceil(taken.events);
             // Quick to grow, slow to shrink.
             self.event_bytes = mean.max(self.event_bytes - self.event_bytes / 4);
@@ -267,8 +270,12 @@ mod tests {
         let settled: Vec<String> = keys(&["a", "b", "c"]);
         pace.settled(settled.clone());
         assert!(pace.keys(10).is_empty(), "nothing waits");
-        pace.waiting = true;
-        assert!(pace.keys(10).is_empty(), "the next look finds those");
+        let passed = Taken {
+            waiting: true,
+            ..taken(0, 0)
+        };
+        pace.claimed(Reach::Onward, Instant::now(), &passed);
+        assert!(pace.keys(10).is_empty(), "that look finds those");
         pace.settled(settled);
         let (two, one) = (pace.keys(2), pace.keys(2));
         assert_eq!((two.len(), one.len()), (2, 1));
@@ -278,26 +285,9 @@ mod tests {
             ..taken(1, 1)
         });
         assert_eq!(pace.keys(2), one);
-    }
-
-    #[test]
-    fn what_waits_is_forgotten_once_all_was_looked_at_and_nothing_waits() {
-        let mut pace = Pace::new(MS(1000));
-        let mut claim = |reach, more, waiting| {
-            let found = Taken {
-                more,
-                waiting,
-                ..taken(1, 1)
-            };
-            pace.claimed(reach, Instant::now(), &found);
-            pace.waiting
-        };
-        assert!(!claim(Reach::Onward, true, false));
-        assert!(claim(Reach::Onward, true, true));
-        assert!(claim(Reach::Onward, false, false));
-        assert!(claim(Reach::Oldest, true, false), "there was more");
-        assert!(!claim(Reach::Oldest, false, false));
-        assert!(claim(Reach::Oldest, false, true));
+        pace.settled(one);
+        pace.waiting = Some(Instant::now() - WAITING);
+        assert!(pace.keys(2).is_empty(), "nothing waits any more");
     }
 
     #[test]

@@ -4,7 +4,8 @@
 --
 -- Of each key, what goes is a run from its first live event on, up to its barrier: the first event
 -- that cannot go now, as it is leased, due later, not among what was seen, or dead and to block.
--- Gives how many events it looked at, how many of them are ready, and the last one, beside each that it took.
+-- Gives how many events it looked at and the last of them, and whether some wait for one that is leased, beside each
+-- that it took.
 -- Runs are looked for before locking, so that blocked keys do not fill the batch, and counted
 -- again after it (nth), as another relay may have locked a part of one.
 with seen as materialized (
@@ -51,17 +52,11 @@ with seen as materialized (
     window up_to_here as (partition by ordering_key order by sequence)
   ) free
   group by ordering_key
-), ready as materialized (
-  select place, version, next_attempt_at as turn, sequence, ordering_key, null as nth, false as parked
-  from seen
-  where ordering_key is null
-  union all
-  -- Arrays in place of a join: there may be as many keys as events.
-  select event.place, event.version, event.turn, event.sequence, keys.ordering_key, event.nth,
-         death.sequence is not null and event.sequence > death.sequence
+), runs as materialized (
+  select keys.*, barrier.sequence as barrier, barrier.is_leased, death.sequence as death
   from keys
   left join lateral (
-    select e.sequence
+    select e.sequence, e.lease_owner is not null as is_leased
     from {outbox} e
     where e.ordering_key = keys.ordering_key and e.sequence <= keys.last and e.delivered_at is null
       and case
@@ -82,9 +77,18 @@ with seen as materialized (
     order by e.sequence
     limit 1
   ) death on true
-  cross join lateral unnest(keys.places, keys.versions, keys.turns, keys.sequences, keys.nths)
+), ready as materialized (
+  select place, version, next_attempt_at as turn, sequence, ordering_key, null as nth, false as parked
+  from seen
+  where ordering_key is null
+  union all
+  -- Arrays in place of a join: there may be as many keys as events.
+  select event.place, event.version, event.turn, event.sequence, runs.ordering_key, event.nth,
+         runs.death is not null and event.sequence > runs.death
+  from runs
+  cross join lateral unnest(runs.places, runs.versions, runs.turns, runs.sequences, runs.nths)
     as event (place, version, turn, sequence, nth)
-  where barrier.sequence is null or event.sequence <= barrier.sequence
+  where runs.barrier is null or event.sequence <= runs.barrier
 ), locked as materialized (
   select e.ctid as place, e.attempts, e.lease_owner, ready.ordering_key, ready.sequence, ready.nth, ready.parked,
          -- Of what is compressed, only its text tells how large it is.
@@ -193,7 +197,7 @@ with seen as materialized (
     e.tracestate, e.attempts, e.created_at, e.next_attempt_at, e.lease_epoch, e.dead_reason, now() as claimed_at,
     e.redeliveries, (select count(*) from locked) > (select count(*) from fits) as cut
 )
-select taken.*, looked.count as looked_at, (select count(*) from ready) as ready, last.next_attempt_at as last_at, last.sequence as last_sequence
+select taken.*, looked.count as looked_at, (select bool_or(is_leased) from runs) as waiting, last.next_attempt_at as last_at, last.sequence as last_sequence
 from (select count(*) from seen) looked
 left join (select * from seen order by next_attempt_at desc, sequence desc limit 1) last on true
 left join taken on true

@@ -4,7 +4,8 @@
 --
 -- Of each key, what goes is a run from its first live event on, up to its barrier: the first event
 -- that cannot go now, as it is leased, due later, not among what was seen, or dead and to block.
--- Gives how many events it looked at, how many of them are ready, and the last one, beside each that goes.
+-- Gives how many events it looked at and the last of them, and whether some wait for one that is leased, beside each
+-- that goes.
 with seen as materialized (
   select * from (
     select sequence, next_attempt_at, ordering_key,
@@ -67,7 +68,7 @@ with seen as materialized (
           order by e.sequence
           limit 1) as death
   from (select ordering_key, max(sequence) as last from free group by ordering_key) k
-), ready as materialized (
+), ready as (
   select sequence, next_attempt_at, next_attempt_at as turn, false as parked, was_leased, size
   from seen
   where ordering_key is null
@@ -82,7 +83,8 @@ with seen as materialized (
 )
 select looked.looked_at, last.next_attempt_at as last_at, last.sequence as last_sequence,
        going.sequence, going.next_attempt_at, going.parked, going.was_leased, going.size,
-       (select count(*) from ready) as ready
+       (select max(e.lease_owner is not null)
+        from keys join {outbox} e on e.sequence = keys.barrier) as waiting
 from (select count(*) as looked_at from seen) looked
 left join (select * from seen order by next_attempt_at desc, sequence desc limit 1) last on true
 left join going on true

@@ -119,7 +119,7 @@ pub struct Claimed {
     pub died: Vec<Died>,
     /// Whether there may be more that is due now.
     pub more: bool,
-    /// Whether it passed events that are due and wait for others of their keys.
+    /// Whether it passed events that are due and wait for others of their keys, which are leased.
     pub waiting: bool,
 }
 

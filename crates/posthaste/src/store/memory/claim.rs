@@ -41,13 +41,15 @@ pub(super) fn claim(rows: &mut Rows, claim: &Claim, relay: &Relay<'_>, now: Syst
                 State::Delivered { .. } | State::Dead { .. } => false,
             }
     };
-    let mut candidates = match claim.ordering {
-        Ordering::None => rows.iter().filter(|row| due(row)).map(alone).collect(),
-        Ordering::Key(on_failure) => by_key(rows, &due, on_failure, claim.max_attempts),
+    let (mut candidates, waiting) = match claim.ordering {
+        Ordering::None => (
+            rows.iter().filter(|row| due(row)).map(alone).collect(),
+            false,
+        ),
+        Ordering::Key(on_failure) => by_key(rows, due, on_failure, claim.max_attempts),
     };
     candidates.sort();
     let found = candidates.len();
-    let waiting = found < rows.iter().filter(|row| due(row)).count();
     candidates.truncate(claim.limit as usize);
     let mut bytes = 0;
     let fits = candidates.iter().take_while(|candidate| {
@@ -108,14 +110,14 @@ pub(super) fn claim(rows: &mut Rows, claim: &Claim, relay: &Relay<'_>, now: Syst
     claimed
 }
 
-/// Of each key: its first live events, up to the one that cannot go now.
+/// Of each key: its first live events, up to the one that cannot go now; and whether any wait for one that is leased.
 fn by_key(
     rows: &Rows,
     due: impl Fn(&Stored) -> bool,
     on_failure: OnFailure,
     max_attempts: u32,
-) -> Vec<Candidate> {
-    let mut candidates = Vec::new();
+) -> (Vec<Candidate>, bool) {
+    let (mut candidates, mut waiting) = (Vec::new(), false);
     let mut keys: BTreeMap<&str, Vec<&Stored>> = BTreeMap::new();
     for row in rows.iter() {
         match &row.values.ordering_key {
@@ -127,7 +129,7 @@ fn by_key(
     for events in keys.values() {
         let mut turn = SystemTime::UNIX_EPOCH;
         let mut parked = false;
-        for row in events {
+        for (n, row) in events.iter().enumerate() {
             let dead = match row.state {
                 State::Delivered { .. } => continue,
                 State::Dead { reason, .. } => reason != DeadReason::Discarded,
@@ -141,7 +143,10 @@ fn by_key(
                     // It dies of this very claim, before those that follow it go.
                     row.attempts >= max_attempts
                 }
-                State::Pending | State::Processing { .. } => break,
+                State::Pending | State::Processing { .. } => {
+                    waiting |= row.is_leased() && events[n..].iter().any(|row| due(row));
+                    break;
+                }
             };
             match on_failure {
                 OnFailure::Block if dead => break,
@@ -150,7 +155,7 @@ fn by_key(
             }
         }
     }
-    candidates
+    (candidates, waiting)
 }
 
 fn alone(row: &Stored) -> Candidate {

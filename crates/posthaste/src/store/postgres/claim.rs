@@ -87,7 +87,7 @@ impl Postgres {
             .look(claim, "claim_keyed", &self.sql.claim_keyed, &params)
             .await?;
         let looked_at: i64 = rows.first().map_or(0, |row| row.get("looked_at"));
-        let ready: i64 = rows.first().map_or(0, |row| row.get("ready"));
+        let waiting: Option<bool> = rows.first().and_then(|row| row.get("waiting"));
         let last_seen = rows.first().and_then(|row| {
             let at: Option<Timestamp> = row.get("last_at");
             Some(Cursor(at?.0, row.get("last_sequence")))
@@ -109,7 +109,7 @@ impl Postgres {
         };
         self.cursors().ended(claim, end);
         let mut claimed = self.claimed(&rows, owner, more);
-        claimed.waiting = ready < looked_at;
+        claimed.waiting = waiting.unwrap_or(false);
         // Within a key the sequence decides, also over which was due first after a retry.
         claimed.events.sort_by_key(|event| event.sequence);
         if on_failure != "skip" {

@@ -268,7 +268,7 @@ impl Outbox {
             }
             bytes += row.get::<_, Option<u32>>(7)?.map_or(0, u64::from);
             looked_at = row.get(0)?;
-            found.waiting = row.get::<_, i64>(8)? < looked_at;
+            found.waiting = row.get::<_, Option<bool>>(8)?.unwrap_or(false);
             last_seen = place(row, 1, 2)?;
             if let Some(place @ Cursor(_, sequence)) = place(row, 4, 3)? {
                 last_found = last_found.max(Some(place));
