@@ -40,6 +40,8 @@ pub(crate) struct Pace {
     waiting: Option<Instant>,
     /// Keys of which events were settled: those that wait in them may go now.
     settled: HashSet<String>,
+    /// Whether the last claim was for some keys.
+    of_keys: bool,
     /// How long a claim takes at best, and how much longer it takes at present.
     best: Duration,
     strain: Duration,
@@ -72,6 +74,7 @@ impl Pace {
             passed: None,
             waiting: None,
             settled: HashSet::new(),
+            of_keys: false,
             best: Duration::MAX,
             strain: Duration::ZERO,
             failures: 0,
@@ -131,9 +134,13 @@ impl Pace {
 
     /// Up to so many keys in which events may go now that waited. To be asked for just before any look: if nothing
     /// waits by then, that look finds whatever does.
-    pub(crate) fn keys(&mut self, limit: u32) -> Vec<String> {
+    pub(crate) fn keys(&mut self, limit: u32, now: Instant) -> Vec<String> {
         if !self.is_waiting() {
             self.settled.clear();
+        }
+        // In turns with looks: keys of which there is always more must not hold up all others.
+        if self.of_keys && self.reach(now).is_some() {
+            return Vec::new();
         }
         let some = self.settled.iter().take(limit as usize).cloned();
         let some: Vec<String> = some.collect();
@@ -151,6 +158,7 @@ impl Pace {
     /// Takes note of a claim for some keys.
     pub(crate) fn claimed_of_keys(&mut self, taken: Taken) {
         self.failures = 0;
+        self.of_keys = true;
         self.took(&taken);
         self.settled.extend(taken.without);
     }
@@ -177,6 +185,7 @@ impl Pace {
         if reach != Reach::Oldest && taken.events < FEW {
             self.feel(look.took);
         }
+        self.of_keys = false;
         let in_vain = taken.events == 0 && taken.more;
         self.passed = in_vain.then_some(reach);
         match reach {
@@ -186,8 +195,9 @@ impl Pace {
             Reach::Aside => {}
         }
         self.took(taken);
+        let goes_on_by_key = self.is_waiting() && !self.settled.is_empty();
         // Past events that wait, it looks further on: onward, then at the latest, then it pauses.
-        taken.more && (taken.events > 0 || reach != Reach::Latest)
+        goes_on_by_key || taken.more && (taken.events > 0 || reach != Reach::Latest)
     }
 
     fn took(&mut self, taken: &Taken) {
@@ -266,28 +276,34 @@ mod tests {
     #[test]
     fn keys_of_settled_events_are_asked_for_while_events_wait() {
         let mut pace = Pace::new(MS(1000));
+        let now = Instant::now();
         let keys = |keys: &[&str]| keys.iter().map(|key| (*key).to_owned()).collect();
         let settled: Vec<String> = keys(&["a", "b", "c"]);
         pace.settled(settled.clone());
-        assert!(pace.keys(10).is_empty(), "nothing waits");
+        assert!(pace.keys(10, now).is_empty(), "nothing waits");
         let passed = Taken {
             waiting: true,
             ..taken(0, 0)
         };
-        pace.claimed(Reach::Onward, Instant::now(), &passed);
-        assert!(pace.keys(10).is_empty(), "that look finds those");
+        pace.claimed(Reach::Onward, now, &passed);
+        assert!(pace.keys(10, now).is_empty(), "that look finds those");
         pace.settled(settled);
-        let (two, one) = (pace.keys(2), pace.keys(2));
+        let (two, one) = (pace.keys(2, now), pace.keys(2, now));
         assert_eq!((two.len(), one.len()), (2, 1));
-        assert!(!two.contains(&one[0]) && pace.keys(2).is_empty());
+        assert!(!two.contains(&one[0]) && pace.keys(2, now).is_empty());
         pace.claimed_of_keys(Taken {
             without: one.clone(),
             ..taken(1, 1)
         });
-        assert_eq!(pace.keys(2), one);
+        assert!(pace.keys(2, now).is_empty(), "looks have their turn");
+        assert!(
+            pace.claimed(Reach::Onward, now, &taken(0, 0)),
+            "and are followed at once"
+        );
+        assert_eq!(pace.keys(2, now), one);
         pace.settled(one);
         pace.waiting = Some(Instant::now() - WAITING);
-        assert!(pace.keys(2).is_empty(), "nothing waits any more");
+        assert!(pace.keys(2, now).is_empty(), "nothing waits any more");
     }
 
     #[test]

@@ -322,7 +322,7 @@ impl Engine {
             // What is of a topic that was not seen yet may be for one of those.
             room.limit = limit.min(u32::try_from(few).unwrap_or(u32::MAX));
         }
-        let keys = pace.keys(room.limit);
+        let keys = pace.keys(room.limit, now);
         if !keys.is_empty() {
             let claim = Claim {
                 except_topics,

@@ -214,6 +214,28 @@ async fn a_line_of_waiting_events_longer_than_any_look_holds_up_no_other_key() {
     goes_on_beside_a_stuck_key((0..1700).map(|n| keyed(key(n), n)).collect()).await;
 }
 
+#[tokio::test]
+async fn keys_of_which_there_is_always_more_hold_up_no_other_key() {
+    let mut fresh = Fresh::new().await;
+    let hot = (0..8000).map(|n| keyed(["a", "b", "c", "d"][n % 4], n));
+    fresh.enqueue(&hot.collect::<Vec<_>>()).await;
+    let witness = Witness::willing();
+    let relay = ordered(&fresh, OnFailure::Block, &witness).await;
+    witness.until_delivered(500).await;
+    let before = witness.delivered().len();
+    let new = fresh.enqueue(&[keyed("new", 0)]).await[0].id;
+    let is_new = |event: &Arc<Event>| event.id == new;
+    eventually("the new one is delivered", async || {
+        witness.seen().iter().any(is_new)
+    })
+    .await;
+    let delivered = witness.delivered();
+    relay.stop().await;
+    let place = delivered.iter().position(is_new).unwrap();
+    assert!(place < 6000, "{} were before it", place - before);
+    assert_in_sequence(&delivered);
+}
+
 /// What becomes of the second event of a key after the first was set aside without a delivery.
 async fn after_one_that_is_set_aside(first: &str, on_failure: OnFailure) -> Status {
     let mut fresh = Fresh::new().await;
