@@ -80,8 +80,12 @@ async fn a_relay_is_woken_when_an_operator_acts() {
 
 /// Has the lock that another process would have.
 fn other_process(file: &FreshFile) -> std::fs::File {
+    process_with_number(4242, file)
+}
+
+fn process_with_number(pid: impl ToString, file: &FreshFile) -> std::fs::File {
     let path = file.dir.join("shop.db-relay");
-    std::fs::write(&path, "4242").unwrap();
+    std::fs::write(&path, pid.to_string()).unwrap();
     let lock = std::fs::File::open(path).unwrap();
     lock.try_lock().unwrap();
     lock
@@ -110,6 +114,41 @@ async fn while_another_process_relays_the_file_one_can_only_look_and_act() {
     store.leave().await.unwrap();
     drop(lock);
     assert_eq!(store.claim(&Claim::new(1)).await.unwrap().events.len(), 1);
+}
+
+// In a container of its own it may have a number that nobody has here, or ours.
+#[tokio::test]
+async fn who_relays_the_file_is_known_by_its_lock_and_not_by_its_number() {
+    let file = FreshFile::new();
+    let store = file.store().await;
+    assert!(store.relays().await.unwrap().is_empty());
+    for pid in [Some(4_194_304), Some(std::process::id()), None] {
+        // On a disk that is full it cannot say its number.
+        let lock = process_with_number(pid.map_or_else(String::new, |pid| pid.to_string()), &file);
+        let relays = store.relays().await.unwrap();
+        let [relay] = &relays[..] else {
+            panic!("{relays:?}");
+        };
+        assert!(relay.alive && relay.leads);
+        assert_eq!(relay.pid, pid);
+        drop(lock);
+        let relays = store.relays().await.unwrap();
+        assert!(
+            relays.is_empty(),
+            "it is gone, its number is not: {relays:?}"
+        );
+    }
+    // Whoever looks is in nobody's way.
+    let lock = std::fs::File::open(file.dir.join("shop.db-relay")).unwrap();
+    lock.try_lock_shared().unwrap();
+    let glance = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(5));
+        drop(lock);
+    });
+    store.claim(&Claim::new(1)).await.unwrap();
+    glance.join().unwrap();
+    let relays = store.relays().await.unwrap();
+    assert_eq!(relays[0].pid, Some(std::process::id()), "{relays:?}");
 }
 
 // N4

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{File, TryLockError};
-use std::io::{Read, Seek, Write};
+use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
@@ -22,6 +22,8 @@ static HOMES: LazyLock<Mutex<HashMap<PathBuf, Weak<Home>>>> = LazyLock::new(Mute
 
 /// How long a store of this very process may take to let go of the lock.
 const HANDOVER: Duration = Duration::from_millis(500);
+/// And somebody who only looks whether it is held.
+const GLANCE: Duration = Duration::from_millis(50);
 
 pub(super) struct Home {
     path: PathBuf,
@@ -72,15 +74,19 @@ impl Home {
         look(outboxes.entry(outbox.to_owned()).or_default())
     }
 
-    /// Which process relays the file, as far as the file beside it and the system tell.
-    pub(super) fn relaying(&self) -> Option<u32> {
-        let mut path = self.path.as_os_str().to_owned();
-        path.push("-relay");
-        let pid = std::fs::read_to_string(path).ok()?.trim().parse().ok()?;
-        Path::new("/proc")
-            .join(format!("{pid}"))
-            .exists()
-            .then_some(pid)
+    /// Whether another process relays the file, and which, if it could write that down.
+    pub(super) fn relays_elsewhere(&self) -> Option<Elsewhere> {
+        let held = self.lock.lock().expect("not poisoned");
+        if held.strong_count() > 0 {
+            return None;
+        }
+        let file = File::open(beside(&self.path)).ok()?;
+        match file.try_lock_shared() {
+            Err(TryLockError::WouldBlock) => Some(Elsewhere {
+                pid: io::read_to_string(file).unwrap_or_default().parse().ok(),
+            }),
+            Ok(()) | Err(TryLockError::Error(_)) => None,
+        }
     }
 
     /// The right to relay, which ends when all who have it let go of it.
@@ -95,6 +101,19 @@ impl Home {
     }
 }
 
+/// Another process that relays a file.
+pub(super) struct Elsewhere {
+    /// What it knows itself by: in another container that may be a number which nobody has here, or our own.
+    pub(super) pid: Option<u32>,
+}
+
+/// The file whose lock is the right to relay.
+fn beside(database: &Path) -> PathBuf {
+    let mut path = database.as_os_str().to_owned();
+    path.push("-relay");
+    path.into()
+}
+
 /// The lock of a file beside the database.
 pub(super) struct Lock {
     _file: File,
@@ -104,9 +123,7 @@ pub(super) struct Lock {
 
 impl Lock {
     fn take(database: &Path) -> Result<Self, StoreError> {
-        let mut path = database.as_os_str().to_owned();
-        path.push("-relay");
-        let path = PathBuf::from(path);
+        let path = beside(database);
         let failed = |error: std::io::Error| of_file(&path, &error);
         let mut file = File::options()
             .read(true)
@@ -126,7 +143,8 @@ impl Lock {
             let mut pid = String::new();
             file.rewind().map_err(failed)?;
             file.read_to_string(&mut pid).map_err(failed)?;
-            if pid != ours || started.elapsed() > HANDOVER {
+            let patience = if pid == ours { HANDOVER } else { GLANCE };
+            if started.elapsed() > patience {
                 return Err(StoreError::Taken {
                     path: database.display().to_string(),
                     by: match pid.is_empty() {

@@ -158,13 +158,10 @@ impl Outbox {
         let (ours, leader) = self
             .home
             .relays(&self.key, |relays| (relays.owners.clone(), relays.leader));
-        let elsewhere = self
-            .home
-            .relaying()
-            .filter(|pid| *pid != std::process::id());
+        let elsewhere = self.home.relays_elsewhere();
         let mut crew: BTreeMap<Uuid, RelayInfo> = ours
-            .into_iter()
-            .map(|(owner, alive)| {
+            .iter()
+            .map(|(&owner, &alive)| {
                 let relay = RelayInfo {
                     alive,
                     leads: leader == Some(owner),
@@ -173,10 +170,11 @@ impl Outbox {
                 (owner, relay)
             })
             .collect();
+        let pid = elsewhere.as_ref().and_then(|other| other.pid);
         let other = |owner| RelayInfo {
             alive: elsewhere.is_some(),
-            pid: elsewhere,
-            ..RelayInfo::new(owner, elsewhere.map(|pid| format!("process {pid}")))
+            pid,
+            ..RelayInfo::new(owner, pid.map(|pid| format!("process {pid}")))
         };
         for (owner, count, oldest) in leases {
             let relay = crew.entry(owner).or_insert_with(|| other(owner));
@@ -185,7 +183,7 @@ impl Outbox {
         }
         if elsewhere.is_some() {
             // Only one process at a time relays a file, also while it holds no lease that could name it.
-            let theirs = crew.values().filter(|relay| relay.pid == elsewhere);
+            let theirs = crew.values().filter(|it| !ours.contains_key(&it.owner));
             let last = theirs.max_by_key(|relay| relay.oldest_lease);
             let owner = last.map_or(Uuid::nil(), |relay| relay.owner);
             crew.entry(owner).or_insert_with(|| other(owner)).leads = true;
