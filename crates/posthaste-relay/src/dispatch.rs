@@ -4,11 +4,13 @@
 //! panics costs no other; only events of one ordering key follow each other. Some share a task: what
 //! they send goes out together, which costs a destination's client a fraction of what one by one does.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use posthaste::store::{OnFailure, Ordering, Tried, Verdict};
@@ -17,7 +19,8 @@ use tracing::Instrument;
 
 use crate::circuit::Admission;
 use crate::destination::{Destination, Share};
-use crate::observe::{panic_text, presentable, presentable_within};
+use crate::plain::plain;
+use crate::presentable::{panic_text, presentable, presentable_within};
 use crate::relay::Engine;
 use crate::settle::Done;
 use crate::sink::Outcome;
@@ -303,7 +306,7 @@ impl Engine {
             }
         };
         if let (true, Some(why)) = (opened, outcome.why()) {
-            let error = presentable(why, &event.payload);
+            let error = presentable(why, &told(event));
             self.observer.circuit(&destination.name, true);
             destination.is_down(now, error.clone());
             let what = match outcome {
@@ -365,7 +368,7 @@ impl Engine {
 
     /// An error as it is kept with the event.
     fn kept(&self, why: &str, event: &Event) -> String {
-        presentable_within(why, &event.payload, self.settings.error_limit)
+        presentable_within(why, &told(event), self.settings.error_limit)
     }
 
     /// Dead, with a letter if there is to be one.
@@ -385,7 +388,12 @@ impl Engine {
             table = self.observer.table, topic = event.topic, id = %event.id,
             tenant = self.observer.tenant(event.tenant_id), sequence = event.sequence,
             attempts = event.attempts, destination = destination.name, result = outcome.label(),
-            error = presentable(why, &event.payload), "a delivery failed"
+            error = presentable(why, &told(event)), "a delivery failed"
         );
     }
+}
+
+/// The payload as an error may quote it.
+fn told(event: &Event) -> Cow<'_, Bytes> {
+    plain(event).unwrap_or(Cow::Borrowed(&event.payload))
 }

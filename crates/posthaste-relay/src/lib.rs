@@ -18,6 +18,8 @@ mod observe;
 mod opentelemetry;
 mod pace;
 mod pause;
+mod plain;
+mod presentable;
 mod redeliver;
 mod relay;
 mod retry;

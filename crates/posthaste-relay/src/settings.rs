@@ -7,7 +7,7 @@ use posthaste::store::{Ordering, Scope};
 use posthaste::{Store, TraceContext};
 
 use crate::destination::Destination;
-use crate::observe::ERROR_LIMIT;
+use crate::presentable::ERROR_LIMIT;
 use crate::relay::Relay;
 use crate::retry::Retry;
 use crate::route::{Matcher, Routes};
@@ -280,7 +280,7 @@ impl Builder {
     }
 
     /// The longest error that is kept with an event, in bytes: what is longer is cut. Defaults to
-    /// 2,048. Secrets and payloads are never kept, however short.
+    /// 2,048. However short, it is cleaned of payloads and of secrets that can be told by their form.
     pub fn error_limit(mut self, bytes: usize) -> Self {
         self.settings.error_limit = bytes;
         self

@@ -11,7 +11,8 @@ use posthaste::Event;
 use serde::de::DeserializeOwned;
 
 use super::{Outcome, Sink, from_fn};
-use crate::observe::panic_text;
+use crate::plain::plain;
+use crate::presentable::panic_text;
 use posthaste::Pattern;
 
 /// Hands each event to every handler whose pattern matches its topic.
@@ -72,6 +73,7 @@ impl Bus {
 
     /// Adds a handler that gets the payload as a value, beside the event with its id, its tenant
     /// and all else. An event whose payload is no such JSON can never be handled: it is rejected.
+    /// One that its producer compressed is decompressed, with the feature `zstd`.
     pub fn on_json<T, F, Answer, R>(self, pattern: &str, handler: F) -> Self
     where
         T: DeserializeOwned + 'static,
@@ -80,26 +82,28 @@ impl Bus {
         R: Into<Outcome> + 'static,
     {
         self.on(pattern, move |event| {
-            let decoded = serde_json::from_slice(&event.payload);
-            let handled = decoded.map(|value| handler(event.clone(), value));
+            let handled = decoded(&event).map(|value| handler(event.clone(), value));
             async move {
                 match handled {
                     Ok(answer) => answer.await.into(),
-                    Err(error) => undecodable(&event, &error),
+                    Err(why) => Outcome::Reject(format!("bus.undecodable: {why}")),
                 }
             }
         })
     }
 }
 
-/// Where it went wrong, and not what is there: that is the payload's.
-fn undecodable(event: &Event, error: &serde_json::Error) -> Outcome {
-    let (line, column) = (error.line(), error.column());
-    Outcome::Reject(format!(
-        "bus.undecodable: the payload is not what the handler for topic {} takes, at line {line} \
-         column {column}: mend the handler, or give changed payloads a topic of the next version",
-        event.topic
-    ))
+/// What the payload says, or why it cannot be told.
+fn decoded<T: DeserializeOwned>(event: &Event) -> Result<T, String> {
+    serde_json::from_slice(&plain(event)?).map_err(|error| {
+        // Where it went wrong, and not what is there: that is the payload's.
+        let (line, column) = (error.line(), error.column());
+        format!(
+            "the payload is not what the handler for topic {} takes, at line {line} column {column}: \
+             mend the handler, or give changed payloads a topic of the next version",
+            event.topic
+        )
+    })
 }
 
 #[async_trait]

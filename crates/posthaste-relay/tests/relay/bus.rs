@@ -127,6 +127,49 @@ async fn a_typed_handler_gets_the_payload_as_a_value_beside_its_event() {
     assert_eq!(*seen.lock().unwrap(), [(TOPIC.to_owned(), 1)]);
 }
 
+// B11 F10
+#[cfg(feature = "zstd")]
+#[tokio::test]
+async fn a_typed_handler_gets_a_compressed_payload_as_its_producer_wrote_it() {
+    let mut fresh = Fresh::new().await;
+    fresh.outbox = fresh.outbox.compress(posthaste::Compression {
+        above: 100,
+        ..posthaste::Compression::default()
+    });
+    let ids: Vec<u64> = (0..1000).collect();
+    let large = posthaste::Message::json(TOPIC, &ids).unwrap();
+    fresh.enqueue(&[large]).await;
+    let store = fresh.store().await;
+    let event = store.claim(&Claim::new(1)).await.unwrap().events.remove(0);
+    assert!(
+        event.payload.len() < 3000,
+        "it is compressed: {}",
+        event.payload.len()
+    );
+    let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let keep = seen.clone();
+    let bus = Bus::new().on_json("*", move |_, got: Vec<u64>| {
+        *keep.lock().unwrap() = got;
+        std::future::ready(Outcome::Delivered)
+    });
+    assert_eq!(
+        bus.deliver(Arc::new(event.clone())).await,
+        Outcome::Delivered
+    );
+    assert_eq!(*seen.lock().unwrap(), ids);
+
+    let mut unknown = event;
+    let encoding = posthaste::header::CONTENT_ENCODING.to_owned();
+    unknown.headers.insert(encoding, "br".to_owned());
+    let Outcome::Reject(why) = bus.deliver(Arc::new(unknown)).await else {
+        panic!("it cannot be read");
+    };
+    assert!(
+        why.starts_with("bus.undecodable: the payload is encoded as \"br\""),
+        "{why}"
+    );
+}
+
 // B11 F6 B13
 #[tokio::test]
 async fn a_payload_that_a_typed_handler_cannot_read_is_rejected_and_not_told() {

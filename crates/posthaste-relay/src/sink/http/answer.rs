@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use reqwest::header::{HeaderMap, RETRY_AFTER};
 use reqwest::{Response, StatusCode};
 
-use crate::observe::{SHORTEST_RUN, presentable, without_payload};
+use crate::presentable::{SHORTEST_RUN, presentable, without_payload};
 use crate::sink::Outcome;
 
 /// How much of an answer is read, and for how long.

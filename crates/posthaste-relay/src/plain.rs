@@ -1,0 +1,32 @@
+//! Payloads as their producers wrote them: a large one may be stored and delivered compressed.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use posthaste::Event;
+use posthaste::header::CONTENT_ENCODING;
+
+/// However much a compressed payload says that it holds, no more than this is made of it.
+#[cfg(feature = "zstd")]
+const LIMIT: usize = 64 * 1024 * 1024;
+
+/// The payload as it was enqueued, or why it cannot be had.
+pub(crate) fn plain(event: &Event) -> Result<Cow<'_, Bytes>, String> {
+    match event.headers.get(CONTENT_ENCODING) {
+        None => Ok(Cow::Borrowed(&event.payload)),
+        Some(encoding) => decompressed(event, encoding).map(Cow::Owned),
+    }
+}
+
+#[cfg(feature = "zstd")]
+fn decompressed(event: &Event, encoding: &str) -> Result<Bytes, String> {
+    posthaste::decompress(Some(encoding), event.payload.clone(), LIMIT)
+        .map_err(|error| error.to_string())
+}
+
+#[cfg(not(feature = "zstd"))]
+fn decompressed(_event: &Event, encoding: &str) -> Result<Bytes, String> {
+    Err(format!(
+        "the payload is compressed ({encoding}): build posthaste-relay with its feature zstd"
+    ))
+}
