@@ -133,7 +133,7 @@ impl Observer {
         );
     }
 
-    pub(crate) fn count_death(&self, topic: &str, reason: posthaste::DeadReason) {
+    fn count_death(&self, topic: &str, reason: posthaste::DeadReason) {
         self.deaths.fetch_add(1, Memory::Relaxed);
         counter!(
             "outbox_dead_total", "table" => self.table.clone(),

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering as Memory};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use posthaste::store::{Claim, Claimed, Ordering, Reach, Scope, Settlement, Verdict};
-use posthaste::{DeadReason, Event, Lease, Store, StoreError};
+use posthaste::store::{Claim, Claimed, Ordering, Reach, Scope};
+use posthaste::{Event, Lease, Store, StoreError};
 use tokio::sync::{Notify, watch};
 use tokio::task::{JoinError, JoinSet};
 use tracing::Instrument;
@@ -438,29 +438,6 @@ impl Engine {
             posthaste.limit = i64::from(limit),
             "error.type" = tracing::field::Empty,
         )
-    }
-
-    /// Rows that are no events: dead, with what is wrong with them. What they hold back goes back.
-    async fn set_aside(&self, malformed: Vec<(Lease, String)>, held_back: Vec<Lease>) {
-        let released = held_back.into_iter().map(|lease| Settlement {
-            lease,
-            tried: None,
-            verdict: Verdict::Release,
-        });
-        let settlements: Vec<Settlement> = malformed
-            .into_iter()
-            .map(|(lease, error)| {
-                tracing::error!(table = self.observer.table, id = %lease.id, error, "a row is no event");
-                self.observer.count_death("", DeadReason::Malformed);
-                Settlement {
-                    lease,
-                    tried: None,
-                    verdict: self.dead(DeadReason::Malformed, error),
-                }
-            })
-            .chain(released)
-            .collect();
-        self.settle_all(&settlements, &[]).await;
     }
 
     /// Waits until there is room for a batch, or at least for something.

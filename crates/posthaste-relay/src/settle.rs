@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering as Memory;
 use std::time::{Duration, Instant};
 
-use posthaste::store::{Died, Filter, Ordering, Settlement, Tried, Verdict};
+use posthaste::store::{Died, Filter, Malformed, Ordering, Settlement, Tried, Verdict};
 use posthaste::{Event, Lease, Status, StoreError};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tracing::Instrument;
@@ -47,13 +47,21 @@ impl Settling {
 
 /// Leases that settlements did not end, as far as is known.
 #[derive(Default)]
-pub(crate) struct Unsettled {
+struct Unsettled {
     /// No longer ours.
     lost: HashSet<Lease>,
     /// No longer ours when the store was told again: it may have done as it was told the first time.
     in_doubt: HashSet<Lease>,
     /// The store refuses to hold what became of the event, however it is told.
     refused: HashSet<Lease>,
+}
+
+impl Unsettled {
+    /// Whether one that was to die did, given those in doubt that are dead.
+    fn died(&self, lease: Lease, found_dead: &HashSet<Uuid>) -> bool {
+        let is_known = !self.in_doubt.contains(&lease) || found_dead.contains(&lease.id);
+        is_known && !self.lost.contains(&lease) && !self.refused.contains(&lease)
+    }
 }
 
 impl Engine {
@@ -83,7 +91,12 @@ impl Engine {
             self.observer
                 .count("outbox_lost_leases_total", unsettled.lost.len() as u64);
         }
-        let dead = self.found_dead(batch, &unsettled).await;
+        let to_die = batch
+            .iter()
+            .filter(|done| matches!(done.verdict, Verdict::Dead { .. }));
+        let dead = self
+            .found_dead(to_die.map(|done| done.event.lease), &unsettled)
+            .await;
         for done in batch {
             let event = &done.event;
             if unsettled.lost.contains(&event.lease) {
@@ -101,7 +114,7 @@ impl Engine {
                     "the store refuses to hold what became of the event: it is delivered again when its lease ends"
                 );
             } else if let Verdict::Dead { reason, letter, .. } = &done.verdict
-                && (!unsettled.in_doubt.contains(&event.lease) || dead.contains(&event.id))
+                && unsettled.died(event.lease, &dead)
             {
                 self.observer.died(&Died {
                     id: event.id,
@@ -123,13 +136,41 @@ impl Engine {
         }));
     }
 
-    /// Of those that were to die, and of which nobody knows whether they did, the ones that are dead.
-    async fn found_dead(&self, batch: &[Done], unsettled: &Unsettled) -> HashSet<Uuid> {
-        let in_doubt = batch.iter().filter(|done| {
-            matches!(done.verdict, Verdict::Dead { .. })
-                && unsettled.in_doubt.contains(&done.event.lease)
+    /// Rows that are no events: dead, with what is wrong with them. What they hold back goes back.
+    pub(crate) async fn set_aside(&self, malformed: Vec<Malformed>, held_back: Vec<Lease>) {
+        for Malformed { died, error, .. } in &malformed {
+            tracing::error!(
+                table = self.observer.table, topic = died.topic, id = %died.id,
+                tenant = self.observer.tenant(died.tenant_id), sequence = died.sequence,
+                attempts = died.attempts, error, "a row is no event"
+            );
+        }
+        let dead = malformed.iter().map(|row| {
+            let verdict = self.dead(row.died.reason, row.error.clone());
+            Settlement::new(row.lease, verdict)
         });
-        let ids: Vec<Uuid> = in_doubt.map(|done| done.event.id).collect();
+        let released = held_back.into_iter();
+        let released = released.map(|lease| Settlement::new(lease, Verdict::Release));
+        let settlements: Vec<Settlement> = dead.chain(released).collect();
+        let unsettled = self.settle_all(&settlements, &[]).await;
+        let dead = self
+            .found_dead(malformed.iter().map(|row| row.lease), &unsettled)
+            .await;
+        for row in &malformed {
+            if unsettled.died(row.lease, &dead) {
+                self.observer.died(&row.died);
+            }
+        }
+    }
+
+    /// Of those that were to die, and of which nobody knows whether they did, the ones that are dead.
+    async fn found_dead(
+        &self,
+        to_die: impl Iterator<Item = Lease>,
+        unsettled: &Unsettled,
+    ) -> HashSet<Uuid> {
+        let in_doubt = to_die.filter(|lease| unsettled.in_doubt.contains(lease));
+        let ids: Vec<Uuid> = in_doubt.map(|lease| lease.id).collect();
         if ids.is_empty() {
             return HashSet::new();
         }
@@ -150,7 +191,7 @@ impl Engine {
 
     /// Tries until the store answers. Should it refuse one verdict for what it says, the others are settled
     /// all the same. Gives back the leases that this did not end. `told`: whose traces tell of it.
-    pub(crate) async fn settle_all(&self, settlements: &[Settlement], told: &[Done]) -> Unsettled {
+    async fn settle_all(&self, settlements: &[Settlement], told: &[Done]) -> Unsettled {
         let mut unsettled = Unsettled::default();
         // Each with whether the store may have done it already.
         let mut left = vec![(settlements.to_vec(), false)];

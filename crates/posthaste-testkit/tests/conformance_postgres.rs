@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use posthaste::store::postgres::Postgres;
 use posthaste::store::{
-    Act, Claim, Filter, JobState, OnFailure, Ordering, Reach, Redelivery, Settlement, Verdict,
+    Act, Claim, Filter, JobState, Malformed, OnFailure, Ordering, Reach, Redelivery, Settlement,
+    Verdict,
 };
 use posthaste::{DeadReason, Message, Status, Store, schema};
 use posthaste_testkit::bed::{Bed, OnPostgres};
@@ -107,10 +108,11 @@ async fn a_row_that_is_no_event_is_set_aside_and_blocks_nobody() {
 
     let claimed = store.claim(&Claim::new(10)).await.expect("a claim");
     assert_eq!(claimed.events.len(), 3);
-    let (lease, why) = claimed.malformed[0].clone();
+    let Malformed { lease, died, error } = claimed.malformed[0].clone();
+    assert_eq!((died.id, &*died.topic, died.attempts), (lease.id, "odd", 1));
     let verdict = Verdict::Dead {
-        reason: DeadReason::Malformed,
-        error: why,
+        reason: died.reason,
+        error,
         letter: None,
     };
     let settled = store.settle(&[Settlement::new(lease, verdict)]).await;

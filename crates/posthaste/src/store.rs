@@ -66,7 +66,7 @@ use crate::table::Table;
 use crate::topic::TopicRule;
 
 pub use browse::{Order, PAGE_LOOK, Page};
-pub use claim::{Claim, Claimed, Died, OnFailure, Ordering, Reach, Scope};
+pub use claim::{Claim, Claimed, Died, Malformed, OnFailure, Ordering, Reach, Scope};
 pub use control::{Pause, Target};
 pub use crew::{BLOCKED_LOOK, BlockedKey, LIVE_LOOK, RelayInfo, WAITING_LOOK};
 pub use examine::{Finding, Grade};

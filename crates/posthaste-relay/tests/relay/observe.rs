@@ -401,3 +401,56 @@ async fn no_log_line_holds_a_payload_or_a_secret_and_a_masked_tenant_is_in_none(
         "a payload is in the log"
     );
 }
+
+// B22 B23 B16
+#[tokio::test]
+async fn of_a_row_that_is_no_event_as_much_is_told_as_of_any_other_that_died() {
+    log();
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    let _metrics = metrics::set_default_local_recorder(&recorder);
+    let (fresh, tenant) = (Fresh::new().await, Uuid::new_v4());
+    let odd = fresh.sql(&format!(
+        "insert into {{outbox}} (topic, payload, headers, tenant_id)
+         values ('shop.odd', '1', '[1]', '{tenant}') returning id, sequence"
+    ));
+    let row = fresh.client.query_one(&odd, &[]).await.unwrap();
+    let (id, sequence): (Uuid, i64) = (row.get(0), row.get(1));
+    let relay = relay_to(&fresh, Witness::willing()).await;
+    until_settled(&fresh.store().await).await;
+    relay.stop().await;
+    let said = |what: &str| -> Line {
+        let lines = LOG.lock().unwrap();
+        let mut lines = lines.iter().filter(|line| {
+            line.get("id").is_some_and(|it| *it == id.to_string()) && line["message"] == what
+        });
+        let line = lines
+            .next()
+            .unwrap_or_else(|| panic!("nobody said {what:?}"));
+        assert!(lines.next().is_none(), "it is said once");
+        line.clone()
+    };
+    for what in ["a row is no event", "an event is dead"] {
+        let line = said(what);
+        let fields =
+            ["level", "topic", "tenant", "sequence", "attempts"].map(|field| &*line[field]);
+        let (tenant, sequence) = (tenant.to_string(), sequence.to_string());
+        assert_eq!(fields, ["ERROR", "shop.odd", &tenant, &sequence, "1"]);
+        assert_eq!(line["table"], fresh.table.to_string());
+    }
+    assert!(said("a row is no event")["error"].contains("headers"));
+    assert_eq!(said("an event is dead")["reason"], "malformed");
+    let deaths: Vec<(String, DebugValue)> = snapshotter
+        .snapshot()
+        .into_vec()
+        .into_iter()
+        .filter(|(key, ..)| key.key().name() == "outbox_dead_total")
+        .map(|(key, _, _, value)| {
+            let labels = key.key().labels();
+            let labels: Vec<String> = labels.map(|label| label.value().to_owned()).collect();
+            (labels.join(" "), value)
+        })
+        .collect();
+    let labels = format!("{} shop.odd malformed", fresh.table);
+    assert_eq!(deaths, [(labels, DebugValue::Counter(1))]);
+}

@@ -111,7 +111,7 @@ pub struct Claimed {
     /// Leased, in the order in which to deliver them.
     pub events: Vec<Event>,
     /// Leased, but not readable as events: to be settled as [`DeadReason::Malformed`].
-    pub malformed: Vec<(Lease, String)>,
+    pub malformed: Vec<Malformed>,
     /// Leased, but behind a malformed event of their key: to be settled as
     /// [`Verdict::Release`](super::Verdict::Release).
     pub held_back: Vec<Lease>,
@@ -123,7 +123,18 @@ pub struct Claimed {
     pub waiting: bool,
 }
 
-/// An event that a claim found without an attempt left, or behind a dead one of its key.
+/// A row that is leased, and no event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Malformed {
+    /// The right to say that it is dead.
+    pub lease: Lease,
+    /// What it is once it is dead, as far as it can be read.
+    pub died: Died,
+    /// What is wrong with it.
+    pub error: String,
+}
+
+/// A dead event, as a relay tells of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Died {
     /// Which one.

@@ -112,15 +112,15 @@ async fn rows_that_are_no_events_are_set_aside() {
         let settlements: Vec<Settlement> = claimed
             .malformed
             .iter()
-            .map(|(lease, why)| {
-                assert!(why.contains("headers"), "{why}");
+            .map(|row| {
+                assert!(row.error.contains("headers"), "{row:?}");
                 let verdict = Verdict::Dead {
-                    reason: DeadReason::Malformed,
-                    error: why.clone(),
+                    reason: row.died.reason,
+                    error: row.error.clone(),
                     letter: Some("shop.dead-letters.v1".to_owned()),
                 };
                 Settlement {
-                    lease: *lease,
+                    lease: row.lease,
                     tried: None,
                     verdict,
                 }

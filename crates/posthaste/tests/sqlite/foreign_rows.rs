@@ -2,8 +2,10 @@
 //! its neighbours.
 
 use posthaste::store::sqlite::Sqlite;
-use posthaste::store::{Claim, Filter, OnFailure, Order, Ordering, Settlement, Store, Verdict};
-use posthaste::{DeadReason, Event, Lease, Message, Status, header};
+use posthaste::store::{
+    Claim, Filter, Malformed, OnFailure, Order, Ordering, Settlement, Store, Verdict,
+};
+use posthaste::{DeadReason, Event, Message, Status, header};
 use posthaste_testkit::file::FreshFile;
 
 fn orderings() -> [Ordering; 2] {
@@ -117,13 +119,13 @@ async fn rows_that_are_no_events_are_set_aside() {
             (claimed.events.len(), claimed.malformed.len()),
             (10, odd.len())
         );
-        let set_aside = async |malformed: Vec<(Lease, String)>| {
-            let settlement = |(lease, error)| Settlement {
-                lease,
+        let set_aside = async |malformed: Vec<Malformed>| {
+            let settlement = |row: Malformed| Settlement {
+                lease: row.lease,
                 tried: None,
                 verdict: Verdict::Dead {
-                    reason: DeadReason::Malformed,
-                    error,
+                    reason: row.died.reason,
+                    error: row.error,
                     letter: Some("shop.dead-letters.v1".to_owned()),
                 },
             };
@@ -193,13 +195,13 @@ async fn is_settled(store: &Sqlite, claim: &Claim) -> (usize, usize) {
             .events
             .iter()
             .map(|event| (event.lease, Verdict::Delivered { keep: true }))
-            .chain(claimed.malformed.into_iter().map(|(lease, error)| {
+            .chain(claimed.malformed.into_iter().map(|row| {
                 let verdict = Verdict::Dead {
-                    reason: DeadReason::Malformed,
-                    error,
+                    reason: row.died.reason,
+                    error: row.error,
                     letter: Some("shop.dead-letters.v1".to_owned()),
                 };
-                (lease, verdict)
+                (row.lease, verdict)
             }))
             .map(|(lease, verdict)| Settlement {
                 lease,

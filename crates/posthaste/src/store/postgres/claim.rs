@@ -161,7 +161,7 @@ impl Postgres {
             let lease = decode::lease(row, owner);
             match decode::event(row, &self.table, lease) {
                 Ok(event) => order.push((place(row), event)),
-                Err(why) => claimed.malformed.push((lease, why)),
+                Err(why) => claimed.malformed.push(decode::malformed(row, lease, why)),
             }
         }
         order.sort_unstable_by_key(|(place, _)| *place);
@@ -177,11 +177,8 @@ fn place(row: &Row) -> Cursor {
 
 /// Sets apart what comes after a malformed event in its key: it must not overtake.
 fn hold_back(claimed: &mut Claimed, rows: &[Row]) {
-    let malformed: HashSet<Uuid> = claimed
-        .malformed
-        .iter()
-        .map(|(lease, _)| lease.id)
-        .collect();
+    let malformed = claimed.malformed.iter();
+    let malformed: HashSet<Uuid> = malformed.map(|row| row.lease.id).collect();
     let mut first: HashMap<&str, i64> = HashMap::new();
     for row in rows.iter().filter(|row| malformed.contains(&row.get("id"))) {
         let sequence = row.get("sequence");

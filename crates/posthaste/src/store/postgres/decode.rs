@@ -12,7 +12,7 @@ use uuid::Uuid;
 use crate::event::{DeadReason, Event, Lease, Record, Status};
 use crate::header;
 use crate::message::TraceContext;
-use crate::store::{Audit, Content, Died};
+use crate::store::{Audit, Content, Died, Malformed};
 use crate::table::Table;
 
 type Failure = Box<dyn std::error::Error + Sync + Send>;
@@ -144,15 +144,27 @@ pub(super) fn lease(row: &Row, owner: Uuid) -> Lease {
 
 /// An event that the claim found dead.
 pub(super) fn died(row: &Row) -> Option<Died> {
-    let reason = reason(row.get(column::DEAD_REASON))?;
-    Some(Died {
+    reason(row.get(column::DEAD_REASON)).map(|reason| dead(row, reason))
+}
+
+/// A row that is no event, and why.
+pub(super) fn malformed(row: &Row, lease: Lease, error: String) -> Malformed {
+    Malformed {
+        lease,
+        died: dead(row, DeadReason::Malformed),
+        error,
+    }
+}
+
+fn dead(row: &Row, reason: DeadReason) -> Died {
+    Died {
         id: row.get(column::ID),
         sequence: row.get(column::SEQUENCE),
         topic: row.get::<_, Shown>(column::TOPIC).0,
         tenant_id: row.get(column::TENANT_ID),
         attempts: attempts(row.get(column::ATTEMPTS)),
         reason,
-    })
+    }
 }
 
 /// Where an event stands among the due ones.

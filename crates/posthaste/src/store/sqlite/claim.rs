@@ -16,9 +16,11 @@ use super::decode::{self, Read, Taken};
 use super::link::Link;
 use super::presence::Present;
 use super::{Outbox, list};
-use crate::event::Lease;
+use crate::event::{DeadReason, Lease};
 use crate::store::cursors::{Cursor, End};
-use crate::store::{Claim, Claimed, Died, OnFailure, Ordering, Settlement, StoreError, Verdict};
+use crate::store::{
+    Claim, Claimed, Died, Malformed, OnFailure, Ordering, Settlement, StoreError, Verdict,
+};
 
 /// What a look found, by sequence.
 #[derive(Default)]
@@ -84,7 +86,7 @@ impl Drop for Answer {
             ..
         } = std::mem::take(&mut self.claimed);
         let leases = events.iter().map(|event| event.lease);
-        let leases = leases.chain(malformed.into_iter().map(|(lease, _)| lease));
+        let leases = leases.chain(malformed.into_iter().map(|row| row.lease));
         let released: Vec<Settlement> = leases
             .chain(held_back)
             .map(|lease| Settlement::new(lease, Verdict::Release))
@@ -397,22 +399,24 @@ fn claimed(
             owner,
             epoch: taken.epoch,
         };
+        let dead = |reason| Died {
+            id: read.id,
+            sequence: taken.sequence,
+            topic: read.topic,
+            tenant_id: read.tenant_id,
+            attempts: taken.attempts,
+            reason,
+        };
         match (taken.died, read.event) {
-            (Some(reason), event) => claimed.died.push(Died {
-                id: read.id,
-                sequence: taken.sequence,
-                topic: read.topic,
-                tenant_id: event.ok().and_then(|event| event.tenant_id),
-                attempts: taken.attempts,
-                reason,
-            }),
+            (Some(reason), _) => claimed.died.push(dead(reason)),
             (None, Ok(mut event)) => {
                 (event.lease, event.attempts) = (lease, taken.attempts);
                 event.age += waited;
                 claimed.events.push(*event);
             }
-            (None, Err(why)) => {
-                claimed.malformed.push((lease, why));
+            (None, Err(error)) => {
+                let died = dead(DeadReason::Malformed);
+                claimed.malformed.push(Malformed { lease, died, error });
                 // The first of its key comes first.
                 if let Some(key) = read.key {
                     malformed.entry(key).or_insert(taken.sequence);

@@ -55,6 +55,8 @@ pub(super) struct Read {
     /// The id that it has cannot be named. This is the one to give it.
     pub(super) renamed: bool,
     pub(super) topic: String,
+    /// If it can be read.
+    pub(super) tenant_id: Option<Uuid>,
     pub(super) key: Option<String>,
     /// With no attempt and no lease yet; or why it is no event.
     pub(super) event: Result<Box<Event>, String>,
@@ -102,6 +104,7 @@ pub(super) fn read(row: &Row<'_>, table: &Arc<Table>, now: i64) -> rusqlite::Res
         id,
         renamed: named.is_none(),
         topic: shown(row, column::TOPIC)?,
+        tenant_id: maybe_id(row, column::TENANT_ID).unwrap_or(None),
         key: maybe_shown(row, column::ORDERING_KEY)?,
         event: match named {
             Some(_) => event(row, table, id, now).map(Box::new),
