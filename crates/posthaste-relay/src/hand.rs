@@ -2,7 +2,7 @@
 //!
 //! Bounds how much that is, and knows until when each lease certainly holds.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -21,8 +21,8 @@ pub(crate) struct Hand {
 struct Held {
     leases: HashMap<Uuid, Holding>,
     bytes: usize,
-    /// The keys of what was settled since this was last asked for.
-    put_down: Option<HashSet<String>>,
+    /// The keys of what was settled since this was last asked for, each with the lease that was claimed most often.
+    put_down: Option<HashMap<String, Lease>>,
 }
 
 struct Holding {
@@ -97,8 +97,8 @@ impl Hand {
         self.extended(leases, Instant::now());
     }
 
-    /// The keys of which something was settled since this was last asked.
-    pub(crate) fn put_down_keys(&self) -> HashSet<String> {
+    /// The keys of which something was settled since this was last asked, each with the lease that was claimed most often.
+    pub(crate) fn put_down_keys(&self) -> HashMap<String, Lease> {
         self.held().put_down.take().unwrap_or_default()
     }
 
@@ -127,8 +127,12 @@ impl Hand {
                 {
                     held.bytes -= holding.bytes;
                 }
-                if let Some(key) = key.filter(|key| !keys.contains(*key)) {
-                    keys.insert(key.to_owned());
+                match key.map(|key| (key, keys.get_mut(key))) {
+                    Some((_, Some(most))) if most.epoch < lease.epoch => *most = *lease,
+                    Some((key, None)) => {
+                        keys.insert(key.to_owned(), *lease);
+                    }
+                    _ => {}
                 }
             }
             held.put_down = Some(keys);

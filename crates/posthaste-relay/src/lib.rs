@@ -12,6 +12,7 @@ pub mod envelope;
 mod escape;
 mod hand;
 mod keep;
+mod keys;
 mod metric;
 mod observe;
 #[cfg(feature = "opentelemetry")]

@@ -1,9 +1,11 @@
 //! The pace of the loop: how long to pause, where to look, how much to ask for. Pure.
 
-use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
+use posthaste::Lease;
 use posthaste::store::Reach;
+
+use crate::keys::Keys;
 
 use crate::relay::Taken;
 
@@ -22,8 +24,6 @@ const LOOKING_SHARE: u32 = 20;
 /// And looking at the latest, where new events are found while others wait, this part.
 const LATEST_SHARE: u32 = 5;
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// For so long after a look passed events that wait they are taken to wait still: no other look may come to them before.
-const WAITING: Duration = Duration::from_secs(10);
 /// What an event is taken to weigh before any was seen.
 const FIRST_GUESS: usize = 64 * 1024;
 
@@ -36,10 +36,7 @@ pub(crate) struct Pace {
     latest_in_vain: Option<Look>,
     /// Where the last look was, if it was in vain: further on there may be more.
     passed: Option<Reach>,
-    /// When events were last passed that wait for others of their keys.
-    waiting: Option<Instant>,
-    /// Keys of which events were settled: those that wait in them may go now.
-    settled: HashSet<String>,
+    keys: Keys,
     /// Whether the last claim was for some keys.
     of_keys: bool,
     /// How long a claim takes at best, and how much longer it takes at present.
@@ -72,8 +69,7 @@ impl Pace {
             onward_in_vain: None,
             latest_in_vain: None,
             passed: None,
-            waiting: None,
-            settled: HashSet::new(),
+            keys: Keys::new(Instant::now()),
             of_keys: false,
             best: Duration::MAX,
             strain: Duration::ZERO,
@@ -87,7 +83,15 @@ impl Pace {
     pub(crate) fn pause(&self, now: Instant) -> Duration {
         let idle = now.saturating_duration_since(self.last_event);
         let least = (self.strain * STRAIN_SHARE).clamp(BRISK, LONGEST_STRAIN);
-        (idle / IDLE_SHARE).max(least).min(self.poll_interval)
+        let pause = (idle / IDLE_SHARE).max(least).min(self.poll_interval);
+        match self.latest_in_vain {
+            // There is more that nobody has looked at yet, after a long line that waits.
+            Some(look) => {
+                let over = look.over(LATEST_SHARE).saturating_duration_since(now);
+                pause.min(over.max(BRISK))
+            }
+            None => pause,
+        }
     }
 
     /// Learns how strained the database is from how long a claim of a few events took.
@@ -127,40 +131,46 @@ impl Pace {
         (self.last_oldest, self.passed) = (None, None);
     }
 
-    /// Events of these keys were settled.
-    pub(crate) fn settled(&mut self, keys: impl IntoIterator<Item = String>) {
-        self.settled.extend(keys);
+    /// The last event of each key that was settled.
+    pub(crate) fn settled(&mut self, settled: impl IntoIterator<Item = (String, Lease)>) {
+        for (key, lease) in settled {
+            self.keys.settled(key, &lease);
+        }
     }
 
-    /// Up to so many keys in which events may go now that waited. To be asked for just before any look: if nothing
-    /// waits by then, that look finds whatever does.
+    /// Up to so many keys to ask for, as events may go in them that waited.
     pub(crate) fn keys(&mut self, limit: u32, now: Instant) -> Vec<String> {
-        if !self.is_waiting() {
-            self.settled.clear();
-        }
         // In turns with looks: keys of which there is always more must not hold up all others.
-        if self.of_keys && self.reach(now).is_some() {
-            return Vec::new();
+        match self.of_keys && self.reach(now).is_some() {
+            true => Vec::new(),
+            false => self.keys.next(limit),
         }
-        let some = self.settled.iter().take(limit as usize).cloned();
-        let some: Vec<String> = some.collect();
-        for key in &some {
-            self.settled.remove(key);
-        }
-        some
     }
 
     /// Whether events wait in their keys for others to be settled.
-    pub(crate) fn is_waiting(&self) -> bool {
-        self.waiting.is_some_and(|seen| seen.elapsed() < WAITING)
+    pub(crate) fn is_waiting(&mut self) -> bool {
+        self.keys.are_waiting(Instant::now())
     }
 
-    /// Takes note of a claim for some keys.
-    pub(crate) fn claimed_of_keys(&mut self, taken: Taken) {
+    /// Takes note of a claim for these keys.
+    pub(crate) fn claimed_of_keys(&mut self, keys: Vec<String>, taken: Taken) {
         self.failures = 0;
         self.of_keys = true;
-        self.took(&taken);
-        self.settled.extend(taken.without);
+        let now = Instant::now();
+        for key in keys {
+            match taken.keys.contains(&key) {
+                // There may be more of it, once this is settled.
+                true => self.keys.wait([key], now),
+                false if taken.more => self.keys.ask(key),
+                false => {}
+            }
+        }
+        self.took(taken);
+    }
+
+    /// The store failed to claim for these keys.
+    pub(crate) fn failed_of_keys(&mut self, keys: Vec<String>) {
+        keys.into_iter().for_each(|key| self.keys.ask(key));
     }
 
     /// A standby becomes active brisk, and looks at everything.
@@ -175,7 +185,7 @@ impl Pace {
     }
 
     /// Takes note of a claim. Gives back whether to look again at once.
-    pub(crate) fn claimed(&mut self, reach: Reach, started: Instant, taken: &Taken) -> bool {
+    pub(crate) fn claimed(&mut self, reach: Reach, started: Instant, taken: Taken) -> bool {
         let ended = Instant::now();
         let look = Look {
             ended,
@@ -194,17 +204,15 @@ impl Pace {
             Reach::Latest => self.latest_in_vain = in_vain.then_some(look),
             Reach::Aside => {}
         }
-        self.took(taken);
-        let goes_on_by_key = self.is_waiting() && !self.settled.is_empty();
         // Past events that wait, it looks further on: onward, then at the latest, then it pauses.
-        goes_on_by_key || taken.more && (taken.events > 0 || reach != Reach::Latest)
+        let goes_on = taken.more && (taken.events > 0 || reach != Reach::Latest);
+        self.took(taken);
+        goes_on || self.keys.are_due()
     }
 
-    fn took(&mut self, taken: &Taken) {
+    fn took(&mut self, taken: Taken) {
         let now = Instant::now();
-        if taken.waiting {
-            self.waiting = Some(now);
-        }
+        self.keys.wait(taken.waiting, now);
         if taken.events > 0 {
             self.last_event = now;
             let mean = taken.bytes.div_ceil(taken.events);
@@ -216,6 +224,8 @@ impl Pace {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
 
     const MS: fn(u64) -> Duration = Duration::from_millis;
@@ -225,8 +235,15 @@ mod tests {
             events,
             bytes,
             more: false,
-            waiting: false,
-            without: Vec::new(),
+            waiting: Vec::new(),
+            keys: HashSet::new(),
+        }
+    }
+
+    fn blocked() -> Taken {
+        Taken {
+            more: true,
+            ..taken(0, 0)
         }
     }
 
@@ -274,36 +291,39 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_settled_events_are_asked_for_while_events_wait() {
+    fn claims_by_key_and_looks_take_turns() {
         let mut pace = Pace::new(MS(1000));
         let now = Instant::now();
+        let lease = Lease {
+            id: uuid::Uuid::nil(),
+            owner: uuid::Uuid::nil(),
+            epoch: 1,
+        };
         let keys = |keys: &[&str]| keys.iter().map(|key| (*key).to_owned()).collect();
-        let settled: Vec<String> = keys(&["a", "b", "c"]);
+        let all: Vec<String> = keys(&["a", "b", "c"]);
+        let settled = all.clone().into_iter().map(|key| (key, lease));
         pace.settled(settled.clone());
-        assert!(pace.keys(10, now).is_empty(), "nothing waits");
+        assert!(pace.keys(10, now).is_empty() && !pace.is_waiting());
         let passed = Taken {
-            waiting: true,
+            waiting: all.clone(),
             ..taken(0, 0)
         };
-        pace.claimed(Reach::Onward, now, &passed);
-        assert!(pace.keys(10, now).is_empty(), "that look finds those");
+        assert!(!pace.claimed(Reach::Onward, now, passed));
+        assert!(pace.keys(10, now).is_empty() && pace.is_waiting());
         pace.settled(settled);
-        let (two, one) = (pace.keys(2, now), pace.keys(2, now));
-        assert_eq!((two.len(), one.len()), (2, 1));
-        assert!(!two.contains(&one[0]) && pace.keys(2, now).is_empty());
-        pace.claimed_of_keys(Taken {
-            without: one.clone(),
+        assert_eq!(pace.keys(2, now), all[..2]);
+        let of_one = Taken {
+            keys: HashSet::from(["a".to_owned()]),
+            more: true,
             ..taken(1, 1)
-        });
-        assert!(pace.keys(2, now).is_empty(), "looks have their turn");
-        assert!(
-            pace.claimed(Reach::Onward, now, &taken(0, 0)),
-            "and are followed at once"
-        );
-        assert_eq!(pace.keys(2, now), one);
-        pace.settled(one);
-        pace.waiting = Some(Instant::now() - WAITING);
-        assert!(pace.keys(2, now).is_empty(), "nothing waits any more");
+        };
+        pace.claimed_of_keys(all[..2].to_vec(), of_one);
+        assert!(pace.keys(9, now).is_empty(), "looks have their turn");
+        let again = pace.claimed(Reach::Onward, now, taken(0, 0));
+        assert!(again, "and are followed at once");
+        assert_eq!(pace.keys(9, now), keys(&["c", "b"]) as Vec<String>);
+        pace.failed_of_keys(all.clone());
+        assert_eq!(pace.keys(9, now), all);
     }
 
     #[test]
@@ -321,36 +341,28 @@ mod tests {
             ..look
         });
         assert_eq!(pace.reach(now + MS(200)), Some(Reach::Onward));
-        let blocked = Taken {
-            events: 0,
-            bytes: 0,
-            more: true,
-            waiting: true,
-            without: Vec::new(),
-        };
-        assert!(pace.claimed(Reach::Onward, now, &blocked));
+        assert!(pace.claimed(Reach::Onward, now, blocked()));
         assert_eq!(pace.reach(now), Some(Reach::Latest));
-        assert!(!pace.claimed(Reach::Latest, now, &blocked));
+        assert!(!pace.claimed(Reach::Latest, now, blocked()));
         (pace.onward_in_vain, pace.latest_in_vain) = (pace.last_oldest, Some(look));
         assert_eq!(pace.reach(now + MS(49)), None);
         assert_eq!(pace.reach(now + MS(50)), Some(Reach::Latest));
+        // Until all was looked at, it does not slow down.
+        pace.last_event = now - MS(100_000);
+        assert_eq!(pace.pause(now), MS(50));
+        assert_eq!(pace.pause(now + MS(60)), BRISK);
+        pace.latest_in_vain = None;
+        assert_eq!(pace.pause(now), MS(1000));
     }
 
     #[test]
     fn looks_onward_have_their_turn_however_often_those_from_the_oldest_on_are_in_vain() {
         let mut pace = Pace::new(MS(1000));
-        let blocked = Taken {
-            events: 0,
-            bytes: 0,
-            more: true,
-            waiting: true,
-            without: Vec::new(),
-        };
         let mut now = Instant::now();
         for _ in 0..3 {
             for reach in [Reach::Oldest, Reach::Onward, Reach::Latest] {
                 assert_eq!(pace.reach(now), Some(reach));
-                let again = pace.claimed(reach, Instant::now() - MS(1), &blocked);
+                let again = pace.claimed(reach, Instant::now() - MS(1), blocked());
                 assert_eq!(again, reach != Reach::Latest);
             }
             // Long enough for any look to be due again.
@@ -361,11 +373,11 @@ mod tests {
     #[test]
     fn large_events_are_asked_for_in_small_numbers() {
         let mut pace = Pace::new(MS(1000));
-        pace.claimed(Reach::Onward, Instant::now(), &taken(10, 10 << 20));
+        pace.claimed(Reach::Onward, Instant::now(), taken(10, 10 << 20));
         assert_eq!(pace.fitting(16 << 20), 16);
         assert_eq!(pace.fitting(0), 1);
         for _ in 0..60 {
-            pace.claimed(Reach::Onward, Instant::now(), &taken(100, 25_000));
+            pace.claimed(Reach::Onward, Instant::now(), taken(100, 25_000));
         }
         assert!(pace.fitting(16 << 20) > 10_000);
     }

@@ -330,8 +330,16 @@ impl Engine {
                 keys,
                 ..self.request(room, Reach::Oldest)
             };
-            pace.claimed_of_keys(self.take(&claim).await?);
-            return Ok(true);
+            return match self.take(&claim).await {
+                Ok(taken) => {
+                    pace.claimed_of_keys(claim.keys, taken);
+                    Ok(true)
+                }
+                Err(error) => {
+                    pace.failed_of_keys(claim.keys);
+                    Err(error)
+                }
+            };
         }
         let Some(reach) = pace.reach(now) else {
             return Ok(false);
@@ -340,8 +348,9 @@ impl Engine {
             except_topics,
             ..self.request(room, reach)
         };
+        let started = Instant::now();
         let taken = self.take(&claim).await?;
-        let again = pace.claimed(reach, now, &taken);
+        let again = pace.claimed(reach, started, taken);
         self.waiting.store(pace.is_waiting(), Memory::Relaxed);
         Ok(again)
     }
@@ -373,7 +382,7 @@ impl Engine {
             Err(error) => span.record("error.type", error.code()),
         };
         drop(span);
-        let claimed = match claimed {
+        let mut claimed = match claimed {
             Err(error @ (StoreError::Refused(_) | StoreError::Denied(_)))
                 if claim.dead_letters.is_some() =>
             {
@@ -385,7 +394,7 @@ impl Engine {
         self.observer
             .seconds("outbox_claim_seconds", sent.elapsed().as_secs_f64());
         self.observer.number("outbox_claim_batch", claimed.leases());
-        let taken = Taken::of(&claimed, &claim.keys);
+        let taken = Taken::of(&mut claimed, !claim.keys.is_empty());
         for died in &claimed.died {
             self.observer.died(died);
         }
@@ -581,32 +590,23 @@ pub(crate) struct Taken {
     pub(crate) events: usize,
     pub(crate) bytes: usize,
     pub(crate) more: bool,
-    pub(crate) waiting: bool,
-    /// Of the keys that were asked for, those of which it got nothing, if there is more.
-    pub(crate) without: Vec<String>,
+    /// Keys with events that it passed, as they wait for others.
+    pub(crate) waiting: Vec<String>,
+    /// If it was for some keys: those of which it got events.
+    pub(crate) keys: HashSet<String>,
 }
 
 impl Taken {
-    fn of(claimed: &Claimed, keys: &[String]) -> Self {
-        let mut without = Vec::new();
-        if claimed.more && !keys.is_empty() {
-            let keys_of = claimed
-                .events
-                .iter()
-                .map(|event| event.ordering_key.as_deref());
-            let got: HashSet<Option<&str>> = keys_of.collect();
-            without.extend(
-                keys.iter()
-                    .filter(|key| !got.contains(&Some(key.as_str())))
-                    .cloned(),
-            );
-        }
+    fn of(claimed: &mut Claimed, for_keys: bool) -> Self {
+        let of_keys = claimed.events.iter().filter(|_| for_keys);
         Self {
-            without,
             events: claimed.events.len() + claimed.died.len() + claimed.malformed.len(),
             bytes: claimed.events.iter().map(|event| event.payload.len()).sum(),
             more: claimed.more,
-            waiting: claimed.waiting,
+            waiting: std::mem::take(&mut claimed.waiting),
+            keys: of_keys
+                .filter_map(|event| event.ordering_key.clone())
+                .collect(),
         }
     }
 }

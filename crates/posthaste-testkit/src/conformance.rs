@@ -112,7 +112,7 @@ macro_rules! conformance {
                 many_relays_keep_each_key_in_sequence
                 events_of_a_key_after_a_retry_keep_their_sequence
                 a_run_that_is_too_large_at_once_goes_on_where_it_was_cut
-                a_claim_tells_whether_it_passed_events_that_wait
+                a_claim_tells_the_keys_in_which_it_passed_events_that_wait
                 a_claim_for_some_keys_finds_their_first_events_and_no_others
             }
             takeover {

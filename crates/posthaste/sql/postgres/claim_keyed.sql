@@ -4,8 +4,8 @@
 --
 -- Of each key, what goes is a run from its first live event on, up to its barrier: the first event
 -- that cannot go now, as it is leased, due later, not among what was seen, or dead and to block.
--- Gives how many events it looked at and the last of them, and whether some wait for one that is leased, beside each
--- that it took.
+-- Gives, beside what it took, a row that is no event: how many events it looked at, the last of them, and the keys in
+-- which some wait for one that is leased.
 -- Runs are looked for before locking, so that blocked keys do not fill the batch, and counted
 -- again after it (nth), as another relay may have locked a part of one.
 with seen as materialized (
@@ -197,7 +197,11 @@ with seen as materialized (
     e.tracestate, e.attempts, e.created_at, e.next_attempt_at, e.lease_epoch, e.dead_reason, now() as claimed_at,
     e.redeliveries, (select count(*) from locked) > (select count(*) from fits) as cut
 )
-select taken.*, looked.count as looked_at, (select bool_or(is_leased) from runs) as waiting, last.next_attempt_at as last_at, last.sequence as last_sequence
-from (select count(*) from seen) looked
-left join (select * from seen order by next_attempt_at desc, sequence desc limit 1) last on true
-left join taken on true
+select taken.*, looked.*
+from taken
+full join (
+  select looked_at, waiting, last.next_attempt_at as last_at, last.sequence as last_sequence
+  from (select count(*) as looked_at from seen) seen_all
+  cross join (select array_agg(ordering_key) as waiting from runs where is_leased) runs_that_wait
+  left join (select * from seen order by next_attempt_at desc, sequence desc limit 1) last on true
+) looked on false

@@ -4,8 +4,8 @@
 --
 -- Of each key, what goes is a run from its first live event on, up to its barrier: the first event
 -- that cannot go now, as it is leased, due later, not among what was seen, or dead and to block.
--- Gives how many events it looked at and the last of them, and whether some wait for one that is leased, beside each
--- that goes.
+-- Gives how many events it looked at and the last of them, and the keys in which some wait for one that is leased, as a
+-- JSON array, beside each that goes.
 with seen as materialized (
   select * from (
     select sequence, next_attempt_at, ordering_key,
@@ -27,20 +27,25 @@ with seen as materialized (
   select e.sequence, e.next_attempt_at, e.ordering_key,
          e.lease_owner is not null, octet_length(coalesce(e.payload, e.payload_bytes))
   from (select distinct value as key from json_each(?13)) wanted
-  join {outbox} e on e.sequence in (
-    select sequence
-    from {outbox} indexed by {name:keyed}
-    where ordering_key = wanted.key
-      and delivered_at is null and dead_at is null
-      and next_attempt_at <= ?1
-      and (lease_owner is null or lease_until < ?1 or lease_owner in (select value from json_each(?8)))
-      and (?4 is null or namespace = ?4)
-      and (?5 is null or topic in (select value from json_each(?5)))
-      and (?6 is null or tenant_id = ?6)
-      and topic not in (select value from json_each(?7))
-    order by sequence
-    limit ?10
-  )
+  -- An array and cross joins, for none but this order, whatever the statistics say.
+  cross join json_each((
+    select json_group_array(sequence)
+    from (
+      select sequence
+      from {outbox} indexed by {name:keyed}
+      where ordering_key = wanted.key
+        and delivered_at is null and dead_at is null
+        and next_attempt_at <= ?1
+        and (lease_owner is null or lease_until < ?1 or lease_owner in (select value from json_each(?8)))
+        and (?4 is null or namespace = ?4)
+        and (?5 is null or topic in (select value from json_each(?5)))
+        and (?6 is null or tenant_id = ?6)
+        and topic not in (select value from json_each(?7))
+      order by sequence
+      limit ?10
+    )
+  )) first
+  cross join {outbox} e on e.sequence = first.value
 ), free as materialized (
   -- A head that was retried is due later than its followers, and yet its turn comes first.
   select sequence, next_attempt_at, ordering_key, was_leased, size,
@@ -83,8 +88,9 @@ with seen as materialized (
 )
 select looked.looked_at, last.next_attempt_at as last_at, last.sequence as last_sequence,
        going.sequence, going.next_attempt_at, going.parked, going.was_leased, going.size,
-       (select max(e.lease_owner is not null)
-        from keys join {outbox} e on e.sequence = keys.barrier) as waiting
+       (select json_group_array(keys.ordering_key)
+        from keys cross join {outbox} e on e.sequence = keys.barrier
+        where e.lease_owner is not null) as waiting
 from (select count(*) as looked_at from seen) looked
 left join (select * from seen order by next_attempt_at desc, sequence desc limit 1) last on true
 left join going on true

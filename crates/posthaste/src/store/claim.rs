@@ -119,8 +119,8 @@ pub struct Claimed {
     pub died: Vec<Died>,
     /// Whether there may be more that is due now.
     pub more: bool,
-    /// Whether it passed events that are due and wait for others of their keys, which are leased.
-    pub waiting: bool,
+    /// Keys of which it passed events that are due and wait for others, which are leased.
+    pub waiting: Vec<String>,
 }
 
 /// A row that is leased, and no event.

@@ -84,7 +84,7 @@ impl Cursors {
     pub(super) fn look(&mut self, claim: &Claim) -> i64 {
         let limit = i64::from(claim.limit);
         if !claim.keys.is_empty() {
-            return (limit / claim.keys.len() as i64).max(1);
+            return (limit * WIDEST / claim.keys.len() as i64).clamp(1, limit);
         }
         let look = limit.max(LOOK) * *self.place(claim).width(claim.reach);
         match claim.reach {
@@ -365,7 +365,7 @@ mod tests {
             limit: 500,
             ..claim(reach, &[])
         };
-        let of_keys = Claim {
+        let mut of_keys = Claim {
             keys: vec!["a".to_owned(), "b".to_owned(), "c".to_owned()],
             ..wanted(Reach::Oldest)
         };
@@ -395,7 +395,11 @@ mod tests {
             2 * LOOK,
             "for ten"
         );
-        assert_eq!(cursors.look(&of_keys), 166);
+        assert_eq!(cursors.look(&of_keys), 500);
+        of_keys.keys = (0..9).map(|n| n.to_string()).collect();
+        assert_eq!(cursors.look(&of_keys), 222);
+        of_keys.keys = (0..5000).map(|n| n.to_string()).collect();
+        assert_eq!(cursors.look(&of_keys), 1);
         assert_eq!(cursors.look(&wanted(Reach::Aside)), LOOK_ASIDE);
     }
 

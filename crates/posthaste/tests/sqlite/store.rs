@@ -251,6 +251,25 @@ fn plan(file: &FreshFile, sql: &str) -> String {
     rows.collect::<Vec<_>>().join("\n")
 }
 
+// As an application may have them made while there was little, for a file that is large by now.
+#[test]
+fn statistics_of_a_small_outbox_make_no_claim_read_all_of_a_large_one() {
+    let file = FreshFile::new();
+    let messages: Vec<Message> = (0..10)
+        .map(|n| message().ordering_key(format!("key-{n}")))
+        .collect();
+    file.enqueue(&messages);
+    file.open().execute_batch("analyze").unwrap();
+    for sql in [
+        include_str!("../../sql/sqlite/due.sql"),
+        include_str!("../../sql/sqlite/ready.sql"),
+    ] {
+        let plan = plan(&file, sql);
+        let reads_all = |line: &&str| line.contains("SCAN e") || line.ends_with("SCAN shop.outbox");
+        assert_eq!(plan.lines().find(reads_all), None, "{plan}");
+    }
+}
+
 #[test]
 fn hot_statements_go_along_the_indexes_of_live_events() {
     let file = FreshFile::new();

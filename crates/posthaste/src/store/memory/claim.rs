@@ -44,7 +44,7 @@ pub(super) fn claim(rows: &mut Rows, claim: &Claim, relay: &Relay<'_>, now: Syst
     let (mut candidates, waiting) = match claim.ordering {
         Ordering::None => (
             rows.iter().filter(|row| due(row)).map(alone).collect(),
-            false,
+            Vec::new(),
         ),
         Ordering::Key(on_failure) => by_key(rows, due, on_failure, claim.max_attempts),
     };
@@ -110,14 +110,14 @@ pub(super) fn claim(rows: &mut Rows, claim: &Claim, relay: &Relay<'_>, now: Syst
     claimed
 }
 
-/// Of each key: its first live events, up to the one that cannot go now; and whether any wait for one that is leased.
+/// Of each key: its first live events, up to the one that cannot go now; and the keys in which some wait for one that is leased.
 fn by_key(
     rows: &Rows,
     due: impl Fn(&Stored) -> bool,
     on_failure: OnFailure,
     max_attempts: u32,
-) -> (Vec<Candidate>, bool) {
-    let (mut candidates, mut waiting) = (Vec::new(), false);
+) -> (Vec<Candidate>, Vec<String>) {
+    let (mut candidates, mut waiting) = (Vec::new(), Vec::new());
     let mut keys: BTreeMap<&str, Vec<&Stored>> = BTreeMap::new();
     for row in rows.iter() {
         match &row.values.ordering_key {
@@ -126,7 +126,7 @@ fn by_key(
             None => {}
         }
     }
-    for events in keys.values() {
+    for (key, events) in keys {
         let mut turn = SystemTime::UNIX_EPOCH;
         let mut parked = false;
         for (n, row) in events.iter().enumerate() {
@@ -144,7 +144,9 @@ fn by_key(
                     row.attempts >= max_attempts
                 }
                 State::Pending | State::Processing { .. } => {
-                    waiting |= row.is_leased() && events[n..].iter().any(|row| due(row));
+                    if row.is_leased() && events[n..].iter().any(|row| due(row)) {
+                        waiting.push(key.to_owned());
+                    }
                     break;
                 }
             };

@@ -86,9 +86,11 @@ impl Postgres {
         let (mut rows, at) = self
             .look(claim, "claim_keyed", &self.sql.claim_keyed, &params)
             .await?;
-        let looked_at: i64 = rows.first().map_or(0, |row| row.get("looked_at"));
-        let waiting: Option<bool> = rows.first().and_then(|row| row.get("waiting"));
-        let last_seen = rows.first().and_then(|row| {
+        let seen = rows.iter().find(|row| !decode::is_event(row));
+        let looked_at: i64 = seen.map_or(0, |row| row.get("looked_at"));
+        // Those that are not text in UTF-8 are found by looks.
+        let waiting: Option<Vec<String>> = seen.and_then(|row| row.try_get("waiting").ok()?);
+        let last_seen = seen.and_then(|row| {
             let at: Option<Timestamp> = row.get("last_at");
             Some(Cursor(at?.0, row.get("last_sequence")))
         });
@@ -109,7 +111,7 @@ impl Postgres {
         };
         self.cursors().ended(claim, end);
         let mut claimed = self.claimed(&rows, owner, more);
-        claimed.waiting = waiting.unwrap_or(false);
+        claimed.waiting = waiting.unwrap_or_default();
         // Within a key the sequence decides, also over which was due first after a retry.
         claimed.events.sort_by_key(|event| event.sequence);
         if on_failure != "skip" {

@@ -33,7 +33,7 @@ struct Found {
     last: Option<Cursor>,
     full: bool,
     more: bool,
-    waiting: bool,
+    waiting: Vec<String>,
 }
 
 /// What can be leased, with all that the events say.
@@ -152,7 +152,7 @@ impl Outbox {
             more: found.more,
             at: Some(candidates.looked_at),
         };
-        let waiting = found.waiting;
+        let waiting = found.waiting.clone();
         let mut claimed = match end.got {
             false => Claimed::default(),
             true => self.take(link, claim, candidates, present.owner)?,
@@ -270,7 +270,12 @@ impl Outbox {
             }
             bytes += row.get::<_, Option<u32>>(7)?.map_or(0, u64::from);
             looked_at = row.get(0)?;
-            found.waiting = row.get::<_, Option<bool>>(8)?.unwrap_or(false);
+            if found.waiting.is_empty()
+                && let Some(keys) = row.get_ref(8)?.as_bytes_or_null()?
+            {
+                // Those that are not text in UTF-8 are found by looks.
+                found.waiting = serde_json::from_slice(keys).unwrap_or_default();
+            }
             last_seen = place(row, 1, 2)?;
             if let Some(place @ Cursor(_, sequence)) = place(row, 4, 3)? {
                 last_found = last_found.max(Some(place));
