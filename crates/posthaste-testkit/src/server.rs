@@ -41,6 +41,7 @@ pub use machine::{Machine, has_own_network};
 pub use mortal::{Fate, Mortal};
 pub use nats::Nats;
 pub use otlp::OtlpReceiver;
+pub use port::free as free_port;
 pub use postgres::Postgres;
 pub use prometheus::Prometheus;
 pub use proxy::Proxy;

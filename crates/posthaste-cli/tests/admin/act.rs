@@ -124,9 +124,11 @@ fn events_that_are_named_are_redelivered_or_discarded_at_once(scene: &Scene) {
 fn what_is_paused_waits_and_what_is_resumed_flows(scene: &Scene) {
     let daemon = scene.run();
     let why = json!({"why": "the shop moves"});
+    let obeyed = || daemon.log().matches("paused by an operator").count();
     for (target, name) in [(json!(null), "outbox"), (json!("log"), "destination")] {
         let mut said = why.clone();
         said["destination"] = target.clone();
+        let before = obeyed();
         let changed = daemon.post("pause", &said).done();
         fits(&daemon, "Changed", &changed);
         assert_eq!(changed["changed"], true);
@@ -142,8 +144,7 @@ fn what_is_paused_waits_and_what_is_resumed_flows(scene: &Scene) {
         eventually("it is seen to be paused", || {
             daemon.get("/api/v1/overview").done()["outboxes"][0]["paused"] == true
         });
-        // Relays obey within about a second.
-        std::thread::sleep(std::time::Duration::from_millis(1500));
+        eventually("the relay obeys", || obeyed() > before);
         scene.enqueue(&format!("shop.{name}.paused.v1"), "{}", 1);
         std::thread::sleep(std::time::Duration::from_millis(1500));
         let waiting = daemon.get(&format!("events?topic=shop.{name}.*")).done();

@@ -57,7 +57,7 @@ fn without_a_terminal_it_prints_lines() {
 #[test]
 fn in_a_terminal_it_shows_what_happens_and_gives_the_terminal_back() {
     let place = Place::sqlite();
-    let mut terminal = Terminal::open(&place.posthaste(&["demo", "--for", "4s"]));
+    let mut terminal = Terminal::open(&place.posthaste(&["demo", "--for", "8s"]));
     for shown in [
         "Posthaste demo",
         "shop",

@@ -97,7 +97,7 @@ fn a_full_disk_is_told_and_work_goes_on_once_there_is_space() {
         "--count",
         "50",
         "--delay",
-        "3s",
+        "15s",
     ];
     place.ask(&late).done();
     disk.fill();

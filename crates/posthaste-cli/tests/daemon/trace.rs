@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::process::Command;
 
 use async_trait::async_trait;
@@ -267,11 +267,7 @@ fn a_delivery_that_fails_is_a_span_that_failed() {
 // F9, of the collector.
 #[test]
 fn a_collector_that_is_away_holds_up_nothing_and_is_told_of_once() {
-    let port = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port();
+    let port = server::free_port().unwrap();
     let place = Place::sqlite();
     let tracing =
         format!("[tracing]\notlp_endpoint = \"http://127.0.0.1:{port}\"\ntimeout = \"1s\"\n");

@@ -104,7 +104,8 @@ with Browser(sys.argv[1]) as browser:
     if pictures:
         tab.picture(f"{pictures}/preview.png", whole=False)
     tab.type("dialog input[name=why]", "the endpoint is mended")
-    tab.type("dialog input[name=rate]", "10")
+    # Slow enough to be paused before it is done.
+    tab.type("dialog input[name=rate]", "3")
     tab.click("dialog button.main", "Redeliver 32 events")
     tab.click(".job button", "Pause")
     tab.type("dialog input[name=why]", "one moment")

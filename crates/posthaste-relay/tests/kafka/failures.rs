@@ -86,12 +86,15 @@ async fn a_topic_that_is_deleted_and_made_again_is_used_again() {
         assert_eq!(deliver(&sink).await, Outcome::Delivered);
     }
     delete(&brokers, &name).await;
-    let outcome = deliver(&sink).await;
+    let event = event_of(message()).await;
+    let outcome = sink.deliver(event.clone()).await;
     assert!(matches!(outcome, Outcome::Unavailable(_)), "{outcome:?}");
     create(&brokers, &name, 3, &[]).await;
-    let event = event_of(message()).await;
     until_delivered(&sink, &event).await;
-    assert_eq!(ids(&brokers, &name).await, [event.id.to_string()]);
+    // What is not acknowledged in time may have arrived, too: then it is there more than once.
+    let mut arrived = ids(&brokers, &name).await;
+    arrived.dedup();
+    assert_eq!(arrived, [event.id.to_string()]);
 }
 
 // F6
@@ -175,7 +178,7 @@ async fn a_topic_that_is_deleted_is_no_acknowledgement_and_holds_up_no_other() {
         create(&brokers, &format!("{name}.{part}"), 1, &[]).await;
     }
     let sink =
-        sink(&brokers, &format!("{name}.{{aggregate_type}}")).timeout(Duration::from_secs(1));
+        sink(&brokers, &format!("{name}.{{aggregate_type}}")).timeout(Duration::from_secs(4));
     let sink = sink.build().unwrap();
     let gone = event_of(message().aggregate("Gone", "1")).await;
     let other = event_of(message().aggregate("Other", "1")).await;

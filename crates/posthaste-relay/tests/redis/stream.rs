@@ -79,7 +79,12 @@ pub(crate) fn private(settings: &[(&str, &str)]) -> server::Redis {
 /// What a server answers to a command, as `redis-cli` would show it.
 pub(crate) async fn ask(url: &str, words: &[&str]) -> Result<redis::Value, String> {
     let client = redis::Client::open(url).unwrap();
-    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+    // However long it takes.
+    let config = redis::AsyncConnectionConfig::new()
+        .set_connection_timeout(None)
+        .set_response_timeout(None);
+    let connected = client.get_multiplexed_async_connection_with_config(&config);
+    let mut connection = connected.await.unwrap();
     let mut command = redis::Cmd::new();
     for word in words {
         command.arg(word);

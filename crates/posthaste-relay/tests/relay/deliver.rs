@@ -195,10 +195,13 @@ async fn events_that_wait_longer_than_their_lease_are_claimed_once() {
     let mut fresh = Fresh::new().await;
     fresh.enqueue(&messages(20)).await;
     let slow = Witness::new(|_| async {
-        tokio::time::sleep(MS(100)).await;
+        tokio::time::sleep(MS(250)).await;
         Outcome::Delivered
     });
-    let builder = brisk(&fresh).await.lease(MS(600)).dispatch_timeout(MS(300));
+    let builder = brisk(&fresh)
+        .await
+        .lease(MS(4000))
+        .dispatch_timeout(MS(2000));
     let builder = builder.destination("slow", slow.clone()).concurrency(1);
     let relay = Running::start(builder.build().unwrap());
     slow.until_delivered(20).await;

@@ -5,9 +5,10 @@ use std::fmt::Debug;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Once};
 
+use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
 use metrics_util::MetricKind;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
-use posthaste::{Message, Status};
+use posthaste::{Message, Status, Store};
 use posthaste_relay::sink::Outcome;
 use posthaste_relay::{METRICS, Mode};
 use posthaste_testkit::outbox::{Fresh, connect};
@@ -58,6 +59,42 @@ impl<S: tracing::Subscriber> Layer<S> for Keep {
     }
 }
 
+/// Records, and knows how often the relay has begun to tell what there is. From a snapshot that cannot be known
+/// without harm: it sets every metric to zero.
+struct Counted {
+    recorder: DebuggingRecorder,
+    counts: AtomicUsize,
+}
+
+impl Recorder for Counted {
+    fn describe_counter(&self, name: KeyName, unit: Option<Unit>, about: SharedString) {
+        self.recorder.describe_counter(name, unit, about);
+    }
+
+    fn describe_gauge(&self, name: KeyName, unit: Option<Unit>, about: SharedString) {
+        self.recorder.describe_gauge(name, unit, about);
+    }
+
+    fn describe_histogram(&self, name: KeyName, unit: Option<Unit>, about: SharedString) {
+        self.recorder.describe_histogram(name, unit, about);
+    }
+
+    fn register_counter(&self, key: &Key, metadata: &Metadata<'_>) -> Counter {
+        self.recorder.register_counter(key, metadata)
+    }
+
+    fn register_gauge(&self, key: &Key, metadata: &Metadata<'_>) -> Gauge {
+        if key.name() == "outbox_pending" {
+            self.counts.fetch_add(1, Ordering::SeqCst);
+        }
+        self.recorder.register_gauge(key, metadata)
+    }
+
+    fn register_histogram(&self, key: &Key, metadata: &Metadata<'_>) -> Histogram {
+        self.recorder.register_histogram(key, metadata)
+    }
+}
+
 /// What events of each fate, of this tenant, made a relay tell.
 struct Told {
     lines: Vec<Line>,
@@ -81,6 +118,10 @@ async fn told(tenant: Uuid, mask: bool) -> Told {
     // Of this thread only, and so is everything in this test.
     let recorder = DebuggingRecorder::new();
     let snapshotter: Snapshotter = recorder.snapshotter();
+    let recorder = Counted {
+        recorder,
+        counts: AtomicUsize::new(0),
+    };
     let _metrics = metrics::set_default_local_recorder(&recorder);
 
     let mut fresh = Fresh::new().await;
@@ -140,7 +181,15 @@ async fn told(tenant: Uuid, mask: bool) -> Told {
             && tries.load(Ordering::SeqCst) > 2
     })
     .await;
-    tokio::time::sleep(MS(1000)).await;
+    eventually("one waits and one is on its way", async || {
+        let stats = store.stats().await.unwrap();
+        (stats.pending, stats.processing) == (1, 1)
+    })
+    .await;
+    // The next count may have begun before that, the one after it has not.
+    let counts = || recorder.counts.load(Ordering::SeqCst);
+    let before = counts();
+    eventually("it is counted", async || counts() >= before + 2).await;
     let metrics = snapshotter.snapshot().into_vec().into_iter();
     let metrics = metrics.map(|(key, _, _, value)| {
         let labels = key.key().labels();

@@ -8,8 +8,8 @@ use posthaste_testkit::outbox::Fresh;
 
 use crate::support::*;
 
-/// Long enough for the pauses of an idle relay to be seen: they are a fiftieth of the idle time.
-const IDLE: Duration = Duration::from_secs(3);
+/// Long enough for the pauses of an idle relay to be seen: they are a fiftieth of the idle time, 120 ms.
+const IDLE: Duration = Duration::from_secs(6);
 
 /// Enqueues one event into an idle relay, and gives back how long it took to arrive.
 async fn latency(
@@ -34,23 +34,28 @@ async fn latency(
     committed.elapsed()
 }
 
-/// Far less than the pauses of an idle relay.
+/// A quarter of the pauses of an idle relay.
 const PROMPT: Duration = Duration::from_millis(30);
+/// How many of nine tries are most of them.
+const MOST: usize = 5;
 
-/// The best of many: what the machine does beside is not what this is about.
-async fn best(
+/// Whether most tries are prompt. What no one woke is so once in four times, by chance; what was woken may be late
+/// now and then, as the machine does other things beside.
+async fn is_prompt(
     fresh: &mut Fresh,
     waker: Option<posthaste_relay::Waker>,
     witness: &Witness,
-) -> Duration {
-    let mut best = Duration::MAX;
-    for _ in 0..20 {
-        best = best.min(latency(fresh, waker.clone(), witness).await);
-        if best < PROMPT {
-            break;
+) -> bool {
+    let (mut prompt, mut late) = (Vec::new(), Vec::new());
+    while prompt.len() < MOST && late.len() < MOST {
+        let took = latency(fresh, waker.clone(), witness).await;
+        match took < PROMPT {
+            true => prompt.push(took),
+            false => late.push(took),
         }
     }
-    best
+    println!("prompt {prompt:?}, late {late:?}");
+    prompt.len() == MOST
 }
 
 #[tokio::test]
@@ -64,9 +69,9 @@ async fn with_notifications_on_an_idle_relay_delivers_promptly() {
     let builder = Relay::builder(fresh.store().await).destination("w", witness.clone());
     let builder = builder.poll_interval(Duration::from_secs(20));
     let relay = Running::start(builder.build().unwrap());
-    let best = best(&mut fresh, None, &witness).await;
+    let is_prompt = is_prompt(&mut fresh, None, &witness).await;
     relay.stop().await;
-    assert!(best < PROMPT, "took {best:?}");
+    assert!(is_prompt, "most of the tries were late");
 }
 
 #[tokio::test]
@@ -80,9 +85,9 @@ async fn a_waker_of_the_same_process_makes_it_look_at_once() {
         .unwrap();
     let waker = relay.waker();
     let relay = Running::start(relay);
-    let best = best(&mut fresh, Some(waker), &witness).await;
+    let is_prompt = is_prompt(&mut fresh, Some(waker), &witness).await;
     relay.stop().await;
-    assert!(best < PROMPT, "took {best:?}");
+    assert!(is_prompt, "most of the tries were late");
 }
 
 // M16

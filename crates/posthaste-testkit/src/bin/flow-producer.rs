@@ -27,11 +27,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let [file, table, ledger, place] = &words[..] else {
         return Err("give it a file, a table, a ledger and a place".into());
     };
-    let mut connection = Connection::open(file)?;
-    connection.busy_timeout(Duration::from_secs(60))?;
-    connection.execute_batch("create table if not exists orders (id integer)")?;
-    let outbox = Outbox::of(Table::parse(table)?);
-    let mut ledger = OpenOptions::new().create(true).append(true).open(ledger)?;
     let stop = Arc::new(AtomicBool::new(false));
     let mut asked = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
     let told = stop.clone();
@@ -39,6 +34,12 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         asked.recv().await;
         told.store(true, Ordering::SeqCst);
     });
+    let mut connection = Connection::open(file)?;
+    connection.busy_timeout(Duration::from_secs(60))?;
+    connection.execute_batch("create table if not exists orders (id integer)")?;
+    let outbox = Outbox::of(Table::parse(table)?);
+    // Whoever sees the ledger knows that SIGTERM is obeyed.
+    let mut ledger = OpenOptions::new().create(true).append(true).open(ledger)?;
     let mut round: u32 = 0;
     while !stop.load(Ordering::SeqCst) {
         round += 1;

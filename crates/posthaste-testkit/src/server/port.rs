@@ -35,7 +35,7 @@ pub(super) fn retried<S>(
 /// that keeps reconnecting can be given the very port it connects to, and then it talks to itself
 /// and the server cannot come back. Another process may still take the port before the server
 /// does, so whoever starts a server tries again with another port.
-pub(super) fn free() -> Result<u16> {
+pub fn free() -> Result<u16> {
     let span = first_client_port().saturating_sub(LOWEST).max(1_000);
     for salt in 0..TRIES {
         let random = RandomState::new().hash_one((std::process::id(), salt));

@@ -24,15 +24,36 @@ impl SqliteScene {
         (0..count).map(|place| self.producer(place)).collect()
     }
 
+    /// Starts a producer, and waits until it stops in order when it is asked to.
     fn producer(&self, place: usize) -> Process {
+        let ledger = self.fresh.dir.join(format!("producer-{place}"));
         let child = Command::new(env!("CARGO_BIN_EXE_flow-producer"))
             .arg(self.fresh.path())
             .arg(self.fresh.table.to_string())
-            .arg(self.fresh.dir.join(format!("producer-{place}")))
+            .arg(&ledger)
             .arg(place.to_string())
             .stdin(Stdio::null())
             .spawn();
-        Process::of(child.unwrap())
+        let producer = Process::of(child.unwrap());
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !ledger.exists() {
+            assert!(Instant::now() < deadline, "the producer does not start");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        producer
+    }
+
+    /// What producers have written down so far, each in a ledger of its own.
+    fn ledgers(&self) -> Vec<String> {
+        let files = std::fs::read_dir(&self.fresh.dir).unwrap();
+        let paths = files.map(|file| file.unwrap().path());
+        let ledgers = paths.filter(|path| {
+            let name = path.file_name().unwrap().to_string_lossy();
+            name.starts_with("producer-")
+        });
+        ledgers
+            .map(|path| std::fs::read_to_string(path).unwrap())
+            .collect()
     }
 
     /// Stops producers, and gives back what all that there were have done.
@@ -42,17 +63,7 @@ impl SqliteScene {
             assert!(producer.ended().success(), "a producer failed");
         }
         let mut produced = Produced::default();
-        for file in std::fs::read_dir(&self.fresh.dir).unwrap() {
-            let path = file.unwrap().path();
-            if !path
-                .file_name()
-                .unwrap()
-                .to_string_lossy()
-                .starts_with("producer-")
-            {
-                continue;
-            }
-            let text = std::fs::read_to_string(path).unwrap();
+        for text in self.ledgers() {
             // One that was killed may have left half a line: before its transaction ended, or after
             // it was written down that it was about to.
             for line in text
@@ -141,6 +152,13 @@ async fn producers_killed_at_random_leave_no_phantom_and_lose_nothing() {
         producers.swap_remove(0).kill();
         producers.push(scene.producer(place));
     }
+    scene
+        .eventually("something was rolled back", async |scene| {
+            let ledgers = scene.ledgers();
+            let mut lines = ledgers.iter().flat_map(|text| text.split_inclusive('\n'));
+            lines.any(|line| line.starts_with('R') && line.ends_with('\n'))
+        })
+        .await;
     let produced = scene.produced(producers);
     assert!(!produced.committed.is_empty() && !produced.rolled_back.is_empty());
     let consumed = scene.close(&produced, vec![relay], &scene.faults()).await;

@@ -61,7 +61,7 @@ async fn comes_back(ordered: bool) {
         })
         .await;
     let before = scene.consumed().by(pid);
-    let other = scene.relay(&[("lease", 1500), ("takes", 30)]).await;
+    let other = scene.relay(&[("takes", 30)]).await;
     scene.until_done(&produced).await;
     assert_eq!(scene.consumed().by(pid), before, "it is frozen");
     let settled = rows(&scene).await;

@@ -53,7 +53,7 @@ async fn while_the_broker_is_down_events_stay_pending_and_flow_when_it_is_back()
 /// The delays of the document are not what every test is about.
 fn impatient() -> Settings {
     Settings {
-        dispatch_timeout: Duration::from_millis(500),
+        dispatch_timeout: Duration::from_secs(2),
         retry: Retry::Fixed {
             delay: Duration::from_millis(300),
         },

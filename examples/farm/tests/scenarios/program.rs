@@ -1,8 +1,10 @@
 //! The program itself, as its README runs it, and what Prometheus can read from it.
 
 use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::process::{Command, Output, Stdio};
+
+use posthaste_testkit::server;
 
 use crate::scene::*;
 
@@ -36,11 +38,9 @@ async fn the_program_loses_nothing_and_exports_the_metrics_of_the_document() {
     // Its queue gets the events of every farm on its broker.
     let broker = broker_alone().await;
     let address = database().await;
-    let free = TcpListener::bind("127.0.0.1:0").unwrap();
-    let listen = free.local_addr().unwrap().to_string();
-    drop(free);
+    let listen = format!("127.0.0.1:{}", server::free_port().unwrap());
     let farm = program()
-        .args(["--for", "2s"])
+        .args(["--for", "6s"])
         .env("DATABASE_URL", &address)
         .env("AMQP_URL", broker.url())
         .env("METRICS_LISTEN", &listen)

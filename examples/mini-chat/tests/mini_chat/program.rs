@@ -32,7 +32,15 @@ fn succeeded(output: &Output) {
 async fn the_program_proves_that_nothing_was_lost() {
     let address = database().await;
     succeeded(&run(&address).await);
-    let totals = Totals::of(&address).await.unwrap();
+    let mut totals = Totals::of(&address).await.unwrap();
+    // A machine that is busy may see less in one run. The sums go on.
+    for _ in 1..10 {
+        if totals.turns.iter().all(|n| *n > 0) && totals.retried > 0 {
+            break;
+        }
+        succeeded(&run(&address).await);
+        totals = Totals::of(&address).await.unwrap();
+    }
     assert!(
         totals.agree() && totals.turns.iter().all(|n| *n > 0),
         "{totals}"

@@ -27,7 +27,7 @@ async fn the_service_goes_on_while_kafka_is_stopped_and_loses_nothing() {
     let brokers = server.brokers();
     let address = database().await;
     let service = program()
-        .args(["--for", "6s"])
+        .args(["--for", "10s"])
         .env("DATABASE_URL", &address)
         .env("KAFKA_BROKERS", &brokers)
         .stdout(Stdio::piped())
@@ -46,10 +46,10 @@ async fn the_service_goes_on_while_kafka_is_stopped_and_loses_nothing() {
         })
         .await;
     };
-    some("SENT", 20).await;
+    some("SENT", 1).await;
     tokio::task::block_in_place(|| server.stop()).unwrap();
     // Orders are taken as before. Their events wait, and none of them fails.
-    some("NEW", 50).await;
+    some("NEW", 10).await;
     tokio::task::block_in_place(|| server.start_again()).unwrap();
 
     let output = blocking(move || service.wait_with_output().unwrap()).await;

@@ -45,12 +45,14 @@ async fn what_a_worker_claimed_and_never_acknowledged_is_claimed_again_after_its
     let event = scene.create("Nuts").await;
     let hanging = open(&scene.address, "org_outbox").await;
     let claim = Claim {
-        lease: MS(800),
+        lease: MS(3_600_000),
         ..Claim::new(1)
     };
     assert_eq!(hanging.claim(&claim).await.unwrap().events.len(), 1);
     let meanwhile = scene.store.claim(&Claim::new(1)).await.unwrap();
     assert!(meanwhile.events.is_empty());
+    let later = "update org_outbox set lease_until = lease_until - interval '1 hour'";
+    assert_eq!(scene.client.execute(later, &[]).await.unwrap(), 1);
     let relays = scene.relays(&[], willing()).await;
     let record = scene.until(event, Status::Delivered).await;
     relays.stop().await;
