@@ -124,7 +124,7 @@ fn payload(payload: &Payload, limit: usize) -> Result<(), EnqueueError> {
         return Err(EnqueueError::PayloadTooLarge { size, limit });
     }
     match payload {
-        Payload::Json(text) => json::check(text).map_err(|refusal| match refusal {
+        Payload::Json(text) => json::check(text, limit).map_err(|refusal| match refusal {
             Refusal::Nul => EnqueueError::NulCharacter { field: "payload" },
             Refusal::Other(why) => EnqueueError::JsonInvalid(why.into()),
         }),
