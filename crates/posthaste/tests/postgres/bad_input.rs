@@ -150,6 +150,14 @@ fn refused() -> Vec<(&'static str, Message)> {
         ("outbox.field_invalid", traced("", None)),
         ("outbox.field_invalid", traced("00-xyz-1-2", None)),
         ("outbox.field_invalid", traced(&format!("{parent}\0"), None)),
+        (
+            "outbox.field_invalid",
+            traced(&format!("{parent}-\0"), None),
+        ),
+        (
+            "outbox.field_invalid",
+            traced(&format!("{parent}-\t"), None),
+        ),
         ("outbox.field_invalid", traced(parent, Some("a=\0"))),
         ("outbox.field_invalid", traced(parent, Some("a=ü"))),
         (
