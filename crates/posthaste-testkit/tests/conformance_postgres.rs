@@ -380,3 +380,55 @@ async fn a_job_goes_on_after_the_clock_was_set_back() {
     })
     .await;
 }
+
+// M15: an operator may be giving up an event at the very moment at which a job comes to it.
+#[tokio::test]
+async fn a_job_leaves_alone_what_is_given_up_while_it_waits_for_it() {
+    let bed = OnPostgres::new().await;
+    let store = bed.relay().await;
+    bed.enqueue(&[message(), message()])
+        .await
+        .expect("valid messages");
+    for event in store.claim(&Claim::new(2)).await.expect("a claim").events {
+        let verdict = Verdict::Dead {
+            reason: DeadReason::Rejected,
+            error: "too odd".to_owned(),
+            letter: None,
+        };
+        let dead = Settlement::new(event.lease, verdict);
+        store.settle(&[dead]).await.expect("a settlement");
+    }
+    let act = Act {
+        actor: "ann".to_owned(),
+        why: "mended".to_owned(),
+    };
+    let redelivery = Redelivery {
+        filter: Filter {
+            reason: Some(DeadReason::Rejected),
+            ..Filter::default()
+        },
+        rate: None,
+    };
+    let job = store.start_job(&redelivery, &act).await.expect("a job").id;
+    let fresh = bed.fresh();
+    let mut other = connect(&fresh.url).await;
+    let transaction = other.transaction().await.expect("a transaction");
+    let give_up =
+        fresh.sql("update {outbox} set dead_reason = 'discarded' where sequence = 1 returning id");
+    let row = transaction.query_one(&give_up, &[]).await;
+    let given_up: Uuid = row.expect("an event").get(0);
+    let waiting = "select 1 from pg_stat_activity where wait_event_type = 'Lock' and query like '-- advance:%' and query like '%' || $1 || '%'";
+    let gives_up = async {
+        eventually("it to wait", async || {
+            let waits = fresh.client.query(waiting, &[&fresh.table.schema()]).await;
+            !waits.expect("sessions").is_empty()
+        })
+        .await;
+        transaction.commit().await.expect("a commit");
+    };
+    let (advanced, ()) = tokio::join!(store.advance(job, 10), gives_up);
+    let job = advanced.expect("a step").expect("a job");
+    assert_eq!(job.redelivered, 1);
+    let record = store.show(given_up).await.expect("a look").expect("a row");
+    assert_eq!(record.dead_reason, Some(DeadReason::Discarded));
+}
