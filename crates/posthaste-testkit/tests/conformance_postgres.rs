@@ -7,9 +7,9 @@ use posthaste::store::postgres::Postgres;
 use posthaste::store::{
     Act, Claim, Filter, JobState, OnFailure, Ordering, Reach, Redelivery, Settlement, Verdict,
 };
-use posthaste::{DeadReason, Message, Status, Store, schema};
+use posthaste::{DeadReason, Event, Message, Status, Store, schema};
 use posthaste_testkit::bed::{Bed, OnPostgres};
-use posthaste_testkit::outbox::connect;
+use posthaste_testkit::outbox::{Fresh, connect};
 use uuid::Uuid;
 
 posthaste_testkit::conformance!(OnPostgres::new());
@@ -431,4 +431,42 @@ async fn a_job_leaves_alone_what_is_given_up_while_it_waits_for_it() {
     assert_eq!(job.redelivered, 1);
     let record = store.show(given_up).await.expect("a look").expect("a row");
     assert_eq!(record.dead_reason, Some(DeadReason::Discarded));
+}
+
+// Many databases are set up so. What relays race for is decided by row locks, not by retries.
+#[tokio::test]
+async fn relays_share_an_outbox_whatever_isolation_its_database_prefers() {
+    for isolation in ["repeatable read", "serializable"] {
+        let url = posthaste_testkit::server::postgres_url();
+        let separator = if url.contains('?') { '&' } else { '?' };
+        let default = format!(
+            "{url}{separator}options=-c%20default_transaction_isolation%3D{}",
+            isolation.replace(' ', "%5C%20")
+        );
+        let mut fresh = Fresh::at(&default).await;
+        let row = fresh
+            .client
+            .query_one("show default_transaction_isolation", &[]);
+        let preferred: String = row.await.expect("a setting").get(0);
+        assert_eq!(preferred, isolation);
+        fresh.enqueue(&vec![message(); 1000]).await;
+        let relay = async || {
+            let store = fresh.store().await;
+            let mut claimed = 0;
+            loop {
+                store.take_over().await.expect("a look");
+                let events = store.claim(&Claim::new(5)).await.expect("a claim").events;
+                if events.is_empty() {
+                    return claimed;
+                }
+                claimed += events.len();
+                let delivered = Verdict::Delivered { keep: false };
+                let settle = |event: &Event| Settlement::new(event.lease, delivered.clone());
+                let settlements: Vec<Settlement> = events.iter().map(settle).collect();
+                store.settle(&settlements).await.expect("a settlement");
+            }
+        };
+        let claimed: [usize; 4] = tokio::join!(relay(), relay(), relay(), relay()).into();
+        assert_eq!(claimed.iter().sum::<usize>(), 1000);
+    }
 }
