@@ -180,6 +180,7 @@ macro_rules! conformance {
                 pages_come_newest_or_oldest_first_without_gaps_and_repeats
                 a_page_keeps_to_its_filter
                 a_page_that_finds_little_says_where_to_go_on
+                pages_pass_over_nothing_that_stays_while_a_relay_works
             }
             history {
                 a_first_success_is_told_by_the_event_alone

@@ -8,9 +8,9 @@ use posthaste::store::{
     Act, Claim, Filter, JobState, Malformed, OnFailure, Ordering, Reach, Redelivery, Settlement,
     Verdict,
 };
-use posthaste::{DeadReason, Message, Status, Store, schema};
+use posthaste::{DeadReason, Event, Message, Status, Store, schema};
 use posthaste_testkit::bed::{Bed, OnPostgres};
-use posthaste_testkit::outbox::connect;
+use posthaste_testkit::outbox::{Fresh, connect};
 use uuid::Uuid;
 
 posthaste_testkit::conformance!(OnPostgres::new());
@@ -381,4 +381,94 @@ async fn a_job_goes_on_after_the_clock_was_set_back() {
         job.redelivered == 1 && job.state != JobState::Cancelled
     })
     .await;
+}
+
+// M15: an operator may be giving up an event at the very moment at which a job comes to it.
+#[tokio::test]
+async fn a_job_leaves_alone_what_is_given_up_while_it_waits_for_it() {
+    let bed = OnPostgres::new().await;
+    let store = bed.relay().await;
+    bed.enqueue(&[message(), message()])
+        .await
+        .expect("valid messages");
+    for event in store.claim(&Claim::new(2)).await.expect("a claim").events {
+        let verdict = Verdict::Dead {
+            reason: DeadReason::Rejected,
+            error: "too odd".to_owned(),
+            letter: None,
+        };
+        let dead = Settlement::new(event.lease, verdict);
+        store.settle(&[dead]).await.expect("a settlement");
+    }
+    let act = Act {
+        actor: "ann".to_owned(),
+        why: "mended".to_owned(),
+    };
+    let redelivery = Redelivery {
+        filter: Filter {
+            reason: Some(DeadReason::Rejected),
+            ..Filter::default()
+        },
+        rate: None,
+    };
+    let job = store.start_job(&redelivery, &act).await.expect("a job").id;
+    let fresh = bed.fresh();
+    let mut other = connect(&fresh.url).await;
+    let transaction = other.transaction().await.expect("a transaction");
+    let give_up =
+        fresh.sql("update {outbox} set dead_reason = 'discarded' where sequence = 1 returning id");
+    let row = transaction.query_one(&give_up, &[]).await;
+    let given_up: Uuid = row.expect("an event").get(0);
+    let waiting = "select 1 from pg_stat_activity where wait_event_type = 'Lock' and query like '-- advance:%' and query like '%' || $1 || '%'";
+    let gives_up = async {
+        eventually("it to wait", async || {
+            let waits = fresh.client.query(waiting, &[&fresh.table.schema()]).await;
+            !waits.expect("sessions").is_empty()
+        })
+        .await;
+        transaction.commit().await.expect("a commit");
+    };
+    let (advanced, ()) = tokio::join!(store.advance(job, 10), gives_up);
+    let job = advanced.expect("a step").expect("a job");
+    assert_eq!(job.redelivered, 1);
+    let record = store.show(given_up).await.expect("a look").expect("a row");
+    assert_eq!(record.dead_reason, Some(DeadReason::Discarded));
+}
+
+// Many databases are set up so. What relays race for is decided by row locks, not by retries.
+#[tokio::test]
+async fn relays_share_an_outbox_whatever_isolation_its_database_prefers() {
+    for isolation in ["repeatable read", "serializable"] {
+        let url = posthaste_testkit::server::postgres_url();
+        let separator = if url.contains('?') { '&' } else { '?' };
+        let default = format!(
+            "{url}{separator}options=-c%20default_transaction_isolation%3D{}",
+            isolation.replace(' ', "%5C%20")
+        );
+        let mut fresh = Fresh::at(&default).await;
+        let row = fresh
+            .client
+            .query_one("show default_transaction_isolation", &[]);
+        let preferred: String = row.await.expect("a setting").get(0);
+        assert_eq!(preferred, isolation);
+        fresh.enqueue(&vec![message(); 1000]).await;
+        let relay = async || {
+            let store = fresh.store().await;
+            let mut claimed = 0;
+            loop {
+                store.take_over().await.expect("a look");
+                let events = store.claim(&Claim::new(5)).await.expect("a claim").events;
+                if events.is_empty() {
+                    return claimed;
+                }
+                claimed += events.len();
+                let delivered = Verdict::Delivered { keep: false };
+                let settle = |event: &Event| Settlement::new(event.lease, delivered.clone());
+                let settlements: Vec<Settlement> = events.iter().map(settle).collect();
+                store.settle(&settlements).await.expect("a settlement");
+            }
+        };
+        let claimed: [usize; 4] = tokio::join!(relay(), relay(), relay(), relay()).into();
+        assert_eq!(claimed.iter().sum::<usize>(), 1000);
+    }
 }

@@ -47,6 +47,11 @@ impl Pattern {
         !self.0.is_empty() && self.0.chars().all(|c| c == '*')
     }
 
+    /// Whether only the length of a topic could keep it from matching.
+    pub(crate) fn says_nothing(&self) -> bool {
+        self.0.contains('*') && self.0.chars().all(|c| matches!(c, '*' | '?'))
+    }
+
     /// The text, as it was given.
     pub fn as_str(&self) -> &str {
         &self.0

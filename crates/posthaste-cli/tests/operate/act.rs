@@ -39,7 +39,9 @@ async fn a_sweep_that_nothing_narrows_down_is_refused(place: impl Place) {
         for flags in [
             vec![],
             vec!["--topic", "*"],
+            vec!["--topic", "?*"],
             vec!["--older-than", "0s"],
+            vec!["--newer-than", "36500d"],
             vec!["--error", ""],
             vec!["--limit", "5"],
         ] {

@@ -1,7 +1,7 @@
 //! Browse: pages of events by when they ended or are due.
 
-use posthaste::store::{Claim, Filter, Mark, Order, PAGE_LOOK, Verdict};
-use posthaste::{Message, Pattern, Record, Status, Store};
+use posthaste::store::{Claim, Filter, Mark, Order, PAGE_LOOK, Settlement, Verdict};
+use posthaste::{Event, Message, Pattern, Record, Status, Store};
 use uuid::Uuid;
 
 use super::{HOUR, TOPIC, enqueue, ids, message, messages, reject, retry, settle};
@@ -106,4 +106,40 @@ pub async fn a_page_that_finds_little_says_where_to_go_on(bed: impl Bed) {
     let found = pages(&store, &filter, Order::NewestFirst, 5).await;
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].sequence, 1);
+}
+
+// K6: what a page looked at, and where it ended, are from one moment.
+pub async fn pages_pass_over_nothing_that_stays_while_a_relay_works(bed: impl Bed) {
+    const WANTED: &str = "shop.order.paid.v1";
+    let (store, relay) = (bed.relay().await, bed.relay().await);
+    let wanted = Message::bytes(WANTED, "text/plain", "x");
+    for _ in 0..4 {
+        let pairs = [message(), wanted.clone()];
+        let some: Vec<Message> = pairs
+            .into_iter()
+            .cycle()
+            .take(PAGE_LOOK as usize / 2)
+            .collect();
+        enqueue(&bed, &some).await;
+    }
+    let filter = Filter {
+        topic: Some(Pattern::new(WANTED)),
+        ..Filter::default()
+    };
+    let others = Claim {
+        except_topics: vec![WANTED.to_owned()],
+        ..Claim::new(4000)
+    };
+    let events = relay.claim(&others).await.unwrap().events;
+    let delivers = async {
+        for few in events.chunks(10) {
+            let delivered = Verdict::Delivered { keep: false };
+            let settle = |event: &Event| Settlement::new(event.lease, delivered.clone());
+            let settlements: Vec<Settlement> = few.iter().map(settle).collect();
+            relay.settle(&settlements).await.unwrap();
+        }
+    };
+    let looks = pages(&store, &filter, Order::OldestFirst, PAGE_LOOK);
+    let ((), found) = tokio::join!(delivers, looks);
+    assert_eq!(found.len(), PAGE_LOOK as usize);
 }

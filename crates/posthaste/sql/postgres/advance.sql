@@ -72,6 +72,7 @@ with job as materialized (
       dead_at = null, dead_reason = null, redeliveries = coalesce(redeliveries, 0) + 1
   where id = any (array(select id from picked)) and dead_at is not null
     -- Also if that was but now.
+    and ($11 is null or dead_reason = $11)
     and ($6 is not null or $11 is not null or dead_reason is distinct from 'discarded')
   returning id, topic
 ), anew as (

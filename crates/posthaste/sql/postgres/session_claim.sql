@@ -11,3 +11,5 @@ set synchronous_commit = off;
 -- A database without an encoding holds any bytes. With UTF-8 agreed on, one row that is none would keep the server
 -- from giving back any other of the same answer.
 select set_config('client_encoding', 'SQL_ASCII', false) where current_setting('server_encoding') = 'SQL_ASCII';
+-- Whoever waited for a row goes on with what it is now, whatever the database prefers.
+set default_transaction_isolation = 'read committed';

@@ -6,3 +6,5 @@ set tcp_keepalives_idle = 5;
 set tcp_keepalives_interval = 2;
 set tcp_keepalives_count = 3;
 set tcp_user_timeout = 10000;
+-- Whoever waited for a row goes on with what it is now, whatever the database prefers.
+set default_transaction_isolation = 'read committed';

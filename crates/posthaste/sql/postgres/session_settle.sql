@@ -6,3 +6,5 @@ set enable_hashjoin = off;
 set enable_mergejoin = off;
 set jit = off;
 set plan_cache_mode = force_generic_plan;
+-- Whoever waited for a row goes on with what it is now, whatever the database prefers.
+set default_transaction_isolation = 'read committed';

@@ -124,7 +124,7 @@ fn payload(payload: &Payload, limit: usize) -> Result<(), EnqueueError> {
         return Err(EnqueueError::PayloadTooLarge { size, limit });
     }
     match payload {
-        Payload::Json(text) => json::check(text).map_err(|refusal| match refusal {
+        Payload::Json(text) => json::check(text, limit).map_err(|refusal| match refusal {
             Refusal::Nul => EnqueueError::NulCharacter { field: "payload" },
             Refusal::Other(why) => EnqueueError::JsonInvalid(why.into()),
         }),
@@ -154,9 +154,10 @@ fn trace_context(trace: &TraceContext) -> Result<(), EnqueueError> {
     let hex = |part: &str, len| {
         part.len() == len && part.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
     };
+    // Versions to come may add fields, the first has none.
     let ok = trace.traceparent.len() <= NAME_LIMIT
-        && trace.traceparent.is_ascii()
-        && parts.len() >= 4
+        && is_visible_ascii(&trace.traceparent)
+        && (parts.len() == 4 || parts.len() > 4 && parts[0] != "00")
         && hex(parts[0], 2)
         && hex(parts[1], 32)
         && hex(parts[2], 16)
@@ -197,9 +198,22 @@ mod tests {
             tracestate: None,
         };
         let good = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
-        assert!(trace_context(&with(good)).is_ok());
-        for bad in ["", "00", "zz-1-2-3", &good.to_uppercase(), &good[1..]] {
-            assert!(trace_context(&with(bad)).is_err(), "{bad}");
+        let later = format!("01{}", &good[2..]);
+        for good in [good, &later, &format!("{later}-more")] {
+            assert!(trace_context(&with(good)).is_ok(), "{good}");
+        }
+        for bad in [
+            "",
+            "00",
+            "zz-1-2-3",
+            &good.to_uppercase(),
+            &good[1..],
+            &format!("{good}-more"),
+            &format!("{later}-\0"),
+            &format!("{later}-a\tb"),
+            &format!("{later}-a\r\nx: y"),
+        ] {
+            assert!(trace_context(&with(bad)).is_err(), "{bad:?}");
         }
     }
 }

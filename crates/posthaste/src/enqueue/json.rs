@@ -4,7 +4,7 @@
 const DEPTH_LIMIT: usize = 512;
 /// A number has at most 16383 digits after its point, with its exponent applied.
 const DIGITS_LIMIT: usize = 1_000;
-const EXPONENT_LIMIT: u32 = 10_000;
+const EXPONENT_LIMIT: usize = 10_000;
 
 /// Why a JSON text cannot be stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,14 +13,20 @@ pub(super) enum Refusal {
     Other(&'static str),
 }
 
-/// Reads over a text that is known to be JSON.
-pub(super) fn check(json: &str) -> Result<(), Refusal> {
+/// Reads over a text that is known to be JSON. `jsonb` writes numbers without exponents, so that a
+/// short text comes back long: it must not be longer than the limit then.
+pub(super) fn check(json: &str, limit: usize) -> Result<(), Refusal> {
     let mut rest = json.as_bytes();
     let mut depth = 0_usize;
+    let mut zeros = 0_usize;
     while let Some((&byte, after)) = rest.split_first() {
         rest = match byte {
             b'"' => string(after)?,
-            b'-' | b'0'..=b'9' => number(rest)?,
+            b'-' | b'0'..=b'9' => {
+                let (exponent, after) = number(rest)?;
+                zeros += exponent;
+                after
+            }
             b'[' | b'{' => {
                 depth += 1;
                 if depth > DEPTH_LIMIT {
@@ -35,7 +41,12 @@ pub(super) fn check(json: &str) -> Result<(), Refusal> {
             _ => after,
         };
     }
-    Ok(())
+    match json.len() + zeros > limit {
+        false => Ok(()),
+        true => Err(Refusal::Other(
+            "its numbers without exponents are longer than the payload limit: write them as strings",
+        )),
+    }
 }
 
 /// What follows a string, whose opening quote is gone already.
@@ -64,8 +75,8 @@ fn unit(text: &[u8]) -> Option<u16> {
     u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
 }
 
-/// What follows the number that this begins with.
-fn number(text: &[u8]) -> Result<&[u8], Refusal> {
+/// The exponent of the number that this begins with, without its sign, and what follows.
+fn number(text: &[u8]) -> Result<(usize, &[u8]), Refusal> {
     let part = |byte: &u8| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E');
     let end = text
         .iter()
@@ -78,7 +89,9 @@ fn number(text: &[u8]) -> Result<&[u8], Refusal> {
         text.trim_start_matches(['+', '-']).parse().ok()
     });
     match exponent {
-        Some(exponent) if exponent <= EXPONENT_LIMIT && digits <= DIGITS_LIMIT => Ok(&text[end..]),
+        Some(exponent) if exponent <= EXPONENT_LIMIT && digits <= DIGITS_LIMIT => {
+            Ok((exponent, &text[end..]))
+        }
         _ => Err(Refusal::Other("it has a number with too many digits")),
     }
 }
@@ -86,6 +99,8 @@ fn number(text: &[u8]) -> Result<&[u8], Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const LIMIT: usize = 1024 * 1024;
 
     #[test]
     fn ordinary_json_passes() {
@@ -95,16 +110,16 @@ mod tests {
             r#""[[[""#,
             r#""\\""#,
         ] {
-            assert_eq!(check(json), Ok(()), "{json}");
+            assert_eq!(check(json, LIMIT), Ok(()), "{json}");
         }
     }
 
     #[test]
     fn only_a_real_nul_escape_counts() {
         for json in [r#""\u0000""#, r#""\\\u0000""#, r#"{"\u0000": 1}"#] {
-            assert_eq!(check(json), Err(Refusal::Nul), "{json}");
+            assert_eq!(check(json, LIMIT), Err(Refusal::Nul), "{json}");
         }
-        assert_eq!(check(r#""\\u0000\u0001""#), Ok(()));
+        assert_eq!(check(r#""\\u0000\u0001""#, LIMIT), Ok(()));
     }
 
     #[test]
@@ -119,8 +134,28 @@ mod tests {
             &format!("0.{}", "1".repeat(20_000)),
             &"[".repeat(600),
         ] {
-            assert!(matches!(check(json), Err(Refusal::Other(_))), "{json}");
+            assert!(
+                matches!(check(json, LIMIT), Err(Refusal::Other(_))),
+                "{json}"
+            );
         }
+    }
+
+    #[test]
+    fn numbers_count_as_they_come_back() {
+        for json in ["[1e-4]", "[1e+4]", "[1E4]", "1e0004"] {
+            assert_eq!(check(json, json.len() + 4), Ok(()), "{json}");
+            assert!(
+                matches!(check(json, json.len() + 3), Err(Refusal::Other(_))),
+                "{json}"
+            );
+        }
+        // Each is within the limits, and all together come back as 1.3 GB.
+        let many = format!("[{}]", vec!["1e-9999"; 131_071].join(","));
+        assert!(many.len() <= LIMIT);
+        assert!(matches!(check(&many, LIMIT), Err(Refusal::Other(_))));
+        let strings = format!("[{}]", vec![r#""1e-9999""#; 80_000].join(","));
+        assert_eq!(check(&strings, LIMIT), Ok(()));
     }
 
     #[test]
@@ -136,7 +171,7 @@ mod tests {
             "1e",
             "\\",
         ] {
-            let _ = check(json);
+            let _ = check(json, LIMIT);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Applying and checking migrations over a PostgreSQL connection.
 
-use tokio_postgres::{Client, GenericClient};
+use tokio_postgres::{Client, GenericClient, IsolationLevel, Transaction};
 
 use super::{INBOX, MIGRATIONS_TABLE, Migration, OUTBOX, SchemaError, Structure};
 use crate::table::{Table, literal, quote};
@@ -31,7 +31,7 @@ pub async fn check_inbox(client: &Client, table: &Table) -> Result<(), SchemaErr
 /// Off by default: commits that notify queue up behind one lock of the server.
 pub async fn notify(client: &mut Client, table: &Table, on: bool) -> Result<(), SchemaError> {
     let failed = |error| database(table, error);
-    let transaction = client.transaction().await.map_err(failed)?;
+    let transaction = begin(client).await.map_err(failed)?;
     // Looked for first: to change a trigger waits for every transaction that has enqueued.
     let row = transaction
         .query_one(TRIGGER_EXISTS, &[&table.schema(), &table.name()])
@@ -49,10 +49,19 @@ pub async fn notify(client: &mut Client, table: &Table, on: bool) -> Result<(), 
     transaction.commit().await.map_err(failed)
 }
 
+/// Whoever waited sees what was done meanwhile, whatever the database prefers.
+async fn begin(client: &mut Client) -> Result<Transaction<'_>, tokio_postgres::Error> {
+    let transaction = client.build_transaction();
+    transaction
+        .isolation_level(IsolationLevel::ReadCommitted)
+        .start()
+        .await
+}
+
 impl Structure {
     async fn apply(&self, client: &mut Client, table: &Table) -> Result<i32, SchemaError> {
         let failed = |error| database(table, error);
-        let transaction = client.transaction().await.map_err(failed)?;
+        let transaction = begin(client).await.map_err(failed)?;
         // Two processes may start at once: the second waits here, and finds it done.
         transaction
             .execute(

@@ -111,9 +111,13 @@ const LOOK: usize = 512;
 /// for each quoted part, and one space for many.
 fn normalised(error: &str) -> String {
     let mut plain = String::new();
+    let mut after_word = false;
     let mut chars = error.chars().take(LOOK).peekable();
     while let Some(c) = chars.next() {
-        if matches!(c, '"' | '`' | '“' | '«') || (c == '\'' && !ends_in_word(&plain)) {
+        // After a word it is an apostrophe.
+        let quotes = matches!(c, '"' | '`' | '“' | '«') || (c == '\'' && !after_word);
+        after_word = c.is_alphanumeric();
+        if quotes {
             let close = match c {
                 '“' => '”',
                 '«' => '»',
@@ -155,10 +159,6 @@ fn normalised(error: &str) -> String {
     plain.trim_end().to_owned()
 }
 
-fn ends_in_word(text: &str) -> bool {
-    text.chars().next_back().is_some_and(char::is_alphanumeric)
-}
-
 /// Whether a word names one thing of many: it holds a digit, or is a long run of hex digits.
 fn is_particular(word: &str) -> bool {
     word.chars().any(char::is_numeric)
@@ -182,6 +182,10 @@ mod tests {
             ("no field 'name' in body", "no field 'street' in body"),
             ("bad digest deadbeefcafe", "bad digest 0011223344ff"),
             ("Connection  refused\n", "connection refused"),
+            (
+                "order 42's payment was declined",
+                "order 43's payment was declined",
+            ),
             ("cut off \"abc", "cut off \"xyz and more"),
         ] {
             assert_eq!(fingerprint(one), fingerprint(other), "{one} / {other}");
@@ -199,6 +203,8 @@ mod tests {
             "it's 'odd' there",
             "no field \"name\" in body",
             "no field \"name\" in header",
+            "order 42's payment was declined",
+            "order 43's address is unknown",
             "#",
         ];
         let mut seen: Vec<String> = errors.iter().map(|error| fingerprint(error)).collect();

@@ -11,6 +11,9 @@ use super::Scope;
 use crate::event::{DeadReason, Record, Status};
 use crate::pattern::Pattern;
 
+/// No event has been there for so long.
+const EVER: Duration = Duration::from_secs(10 * 365 * 86_400);
+
 /// Which events to list or count. Empty: all. What is given must all hold.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Filter {
@@ -45,7 +48,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Whether nothing but the status decides: what a careful tool does only if told twice.
+    /// Whether nothing but the status decides, however it is put: what a careful tool does only if told twice.
     pub fn is_everything(&self) -> bool {
         let Self {
             scope,
@@ -65,9 +68,9 @@ impl Filter {
         } = self;
         *scope == Scope::default()
             && ids.is_empty()
-            && topic.as_ref().is_none_or(Pattern::is_any)
+            && topic.as_ref().is_none_or(Pattern::says_nothing)
             && older_than.is_none_or(|age| age.is_zero())
-            && newer_than.is_none()
+            && newer_than.is_none_or(|age| age >= EVER)
             && ended_for.is_none_or(|time| time.is_zero())
             && error.as_ref().is_none_or(String::is_empty)
             && fingerprint.is_none()
@@ -239,6 +242,14 @@ mod tests {
                 ..any()
             },
             Filter {
+                topic: Some(Pattern::new("?*")),
+                ..any()
+            },
+            Filter {
+                newer_than: Some(Duration::from_secs(100 * 365 * 86_400)),
+                ..any()
+            },
+            Filter {
                 older_than: Some(Duration::ZERO),
                 error: Some(String::new()),
                 ..any()
@@ -260,7 +271,11 @@ mod tests {
                 ..any()
             },
             Filter {
-                newer_than: Some(Duration::MAX),
+                topic: Some(Pattern::new("?")),
+                ..any()
+            },
+            Filter {
+                newer_than: Some(Duration::from_secs(365 * 86_400)),
                 ..any()
             },
             Filter {

@@ -65,9 +65,8 @@ pub struct Postgres {
 statements! { "postgres":
     claim claim_keyed moment deliver deliver_delete settle extend clean clean_archive remove remove_archive stats list
     count content finished latest audit redeliver discard note examine register peers forget
-    give_up deliver_again deliver_delete_again browse_newest browse_oldest reach_newest
-    reach_oldest history groups pause resume pauses start_job jobs job set_job advance relays
-    blocked health
+    give_up deliver_again deliver_delete_again browse_newest browse_oldest history
+    groups pause resume pauses start_job jobs job set_job advance relays blocked health
 }
 
 impl Postgres {

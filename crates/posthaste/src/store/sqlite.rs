@@ -213,7 +213,9 @@ impl Store for Sqlite {
             .write(move |outbox, link| {
                 // By key already for the look: nobody else may relay between it and the lease.
                 let present = outbox.be_present(link)?;
-                let candidates = match candidates {
+                // What was found in a file that has been replaced since says nothing about this one.
+                let still = candidates.filter(|found| found.database == present.database);
+                let candidates = match still {
                     Some(candidates) => candidates,
                     None => outbox.look_for_events(link, &claim, outbox.start_of(&claim))?,
                 };

@@ -33,6 +33,12 @@ fn traced(traceparent: &str, tracestate: Option<&str>) -> Message {
     })
 }
 
+/// An array of this number, so many times.
+fn numbers(times: usize, number: &str) -> Message {
+    let array = format!("[{}]", vec![number; times].join(","));
+    Message::json_text(TOPIC, array).unwrap()
+}
+
 /// Messages that must be refused, with the code of the error.
 fn refused() -> Vec<(&'static str, Message)> {
     let long = |n| "x".repeat(n);
@@ -87,6 +93,9 @@ fn refused() -> Vec<(&'static str, Message)> {
             "outbox.json_invalid",
             Message::json_text(TOPIC, format!("0.{}", "1".repeat(20_000))).unwrap(),
         ),
+        ("outbox.json_invalid", numbers(131_071, "1e-9999")),
+        ("outbox.json_invalid", numbers(105, "1e-9999")),
+        ("outbox.json_invalid", numbers(3427, "1e300")),
         (
             "outbox.nul_character",
             Message::json(TOPIC, &"a\0b").unwrap(),
@@ -141,6 +150,14 @@ fn refused() -> Vec<(&'static str, Message)> {
         ("outbox.field_invalid", traced("", None)),
         ("outbox.field_invalid", traced("00-xyz-1-2", None)),
         ("outbox.field_invalid", traced(&format!("{parent}\0"), None)),
+        (
+            "outbox.field_invalid",
+            traced(&format!("{parent}-\0"), None),
+        ),
+        (
+            "outbox.field_invalid",
+            traced(&format!("{parent}-\t"), None),
+        ),
         ("outbox.field_invalid", traced(parent, Some("a=\0"))),
         ("outbox.field_invalid", traced(parent, Some("a=ü"))),
         (
@@ -203,6 +220,8 @@ async fn what_is_within_the_limits_is_enqueued() {
             "[1e-300, 1e300, -0.0, 123456789012345678901234567890]",
         )
         .unwrap(),
+        numbers(104, "1e-9999"),
+        numbers(3426, "1e300"),
         Message::json_text(TOPIC, r#""\ud83d\ude00 \\u0000""#).unwrap(),
         about(&long(254)),
         about("Order Placed; drop table x"),

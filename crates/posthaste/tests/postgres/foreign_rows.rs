@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use posthaste::store::{Claim, Filter, OnFailure, Ordering, Settlement, Store, Verdict};
 use posthaste::{DeadReason, Event, Message, Status, header};
 use posthaste_testkit::outbox::Fresh;
+use tokio_postgres::error::SqlState;
 
 fn orderings() -> [Ordering; 2] {
     [Ordering::None, Ordering::Key(OnFailure::Block)]
@@ -186,4 +187,22 @@ async fn an_unknown_reason_of_death_can_be_shown() {
     };
     let dead = fresh.store().await.list(&filter, 10).await.unwrap();
     assert_eq!(dead[0].dead_reason, Some(DeadReason::Malformed));
+}
+
+// What docs/other-languages.md advises those to do who do not trust whoever inserts.
+#[tokio::test]
+async fn payloads_that_come_back_longer_are_refused_if_the_owner_wishes() {
+    let fresh = Fresh::new().await;
+    let rule = "alter table {outbox} add check (octet_length(payload::text) <= 1048576)";
+    fresh.client.batch_execute(&fresh.sql(rule)).await.unwrap();
+    let insert = fresh.sql(
+        "insert into {outbox} (topic, payload)
+         select 't', jsonb_agg(1e-9999::numeric) from generate_series(1, $1::bigint)",
+    );
+    let many = async |count: i64| fresh.client.execute(&insert, &[&count]).await;
+    assert_eq!(many(100).await.unwrap(), 1);
+    let refused = many(110).await.unwrap_err();
+    assert_eq!(refused.code(), Some(&SqlState::CHECK_VIOLATION));
+    let claimed = fresh.store().await.claim(&Claim::new(10)).await.unwrap();
+    assert!(claimed.events[0].payload.len() > 1_000_000);
 }

@@ -189,6 +189,76 @@ async fn the_right_to_relay_ends_with_the_last_relay_of_the_process() {
     assert!(!is_free());
 }
 
+// A cleaner of old files, or somebody who types too much: two processes would relay it from then on.
+#[tokio::test]
+async fn a_relay_whose_lock_was_removed_notices_and_gives_way_to_who_took_it() {
+    let file = FreshFile::new();
+    file.enqueue(&vec![message(); 3]);
+    let (one, other) = (file.store().await, file.store().await);
+    let claim = Claim::new(1);
+    let event = one.claim(&claim).await.unwrap().events.remove(0);
+    assert!(other.lead().await.unwrap());
+    let before = one.owner();
+    let path = file.dir.join("shop.db-relay");
+    std::fs::remove_file(&path).unwrap();
+    let lock = other_process(&file);
+    for store in [&one, &other] {
+        let error = store.claim(&claim).await.unwrap_err();
+        assert_eq!(error.code(), "store.taken", "{error}");
+    }
+    drop(lock);
+    // Nobody knows what became of its event meanwhile, and both are others now.
+    assert_eq!(one.take_over().await.unwrap(), 2);
+    assert_ne!(one.owner(), before);
+    let events = one.claim(&Claim::new(9)).await.unwrap().events;
+    assert!(events.iter().any(|again| again.id == event.id));
+    other.take_over().await.unwrap();
+    let relays = other.relays().await.unwrap();
+    assert!(
+        relays
+            .iter()
+            .all(|relay| relay.pid.is_none_or(|pid| pid == std::process::id())),
+        "{relays:?}"
+    );
+    let lock = std::fs::File::open(path).unwrap();
+    assert!(lock.try_lock().is_err(), "they hold what others try");
+}
+
+// Restored from a copy: what is written to the file that was there before would reach nobody.
+#[tokio::test]
+async fn a_relay_goes_on_in_the_file_that_was_put_in_the_place_of_its_own() {
+    let (file, copy) = (FreshFile::new(), FreshFile::new());
+    let (one, other) = (file.store().await, file.store().await);
+    file.enqueue(&vec![message(); 3]);
+    let claim = Claim::new(9);
+    assert_eq!(one.claim(&claim).await.unwrap().events.len(), 3);
+    other.take_over().await.unwrap();
+    let receipts = copy.enqueue(&vec![message(); 2]);
+    for suffix in ["-wal", "-shm"] {
+        let _ = std::fs::remove_file(file.dir.join(format!("shop.db{suffix}")));
+    }
+    std::fs::rename(copy.path(), file.path()).unwrap();
+    assert_eq!(other.stats().await.unwrap().pending, 2);
+    let events = one.claim(&claim).await.unwrap().events;
+    let found: Vec<_> = events.iter().map(|event| event.id).collect();
+    assert_eq!(
+        found,
+        receipts
+            .iter()
+            .map(|receipt| receipt.id)
+            .collect::<Vec<_>>()
+    );
+    assert!(other.claim(&claim).await.unwrap().events.is_empty());
+    // And it is woken by what is written there.
+    settle_down(&one).await;
+    file.enqueue(&[message()]);
+    is_woken(&one).await;
+    // A file that is gone is told.
+    std::fs::remove_file(file.path()).unwrap();
+    let error = other.stats().await.unwrap_err();
+    assert_eq!(error.code(), "store.denied", "{error}");
+}
+
 #[tokio::test]
 async fn an_address_with_a_parameter_is_the_same_file_or_refused() {
     let file = FreshFile::new();

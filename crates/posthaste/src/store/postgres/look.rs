@@ -71,17 +71,9 @@ impl Postgres {
         if filter.matches_nothing() || limit == 0 {
             return Ok(Page::default());
         }
-        let (page, browse, reach) = match order {
-            Order::NewestFirst => (
-                "browse_newest",
-                &self.sql.browse_newest,
-                ("reach_newest", &self.sql.reach_newest),
-            ),
-            Order::OldestFirst => (
-                "browse_oldest",
-                &self.sql.browse_oldest,
-                ("reach_oldest", &self.sql.reach_oldest),
-            ),
+        let (page, browse) = match order {
+            Order::NewestFirst => ("browse_newest", &self.sql.browse_newest),
+            Order::OldestFirst => ("browse_oldest", &self.sql.browse_oldest),
         };
         let (at, sequence) = match (from, order) {
             (Some(mark), _) => (Timestamp::of(mark.at), mark.sequence),
@@ -98,18 +90,16 @@ impl Postgres {
         let mut params = values.params();
         params.extend([&size as &(dyn ToSql + Sync), &at, &sequence, &look]);
         let rows = self.ops.query(page, browse, &params).await?;
-        let records: Vec<_> = rows.iter().map(decode::record).collect();
-        let next = match records.last() {
-            Some(last) if records.len() >= limit as usize => Some(last.place()),
-            _ => {
-                let params: [&(dyn ToSql + Sync); 4] = [&look, &values.status, &at, &sequence];
-                let rows = self.ops.query(reach.0, reach.1, &params).await?;
-                rows.first().map(|row| Mark {
-                    at: row.get::<_, Timestamp>("place").system_time(),
-                    sequence: row.get("sequence"),
-                })
-            }
-        };
+        let is_event = |row: &&Row| row.get::<_, Option<Uuid>>("id").is_some();
+        let records: Vec<_> = rows.iter().filter(is_event).map(decode::record).collect();
+        // Either the page is full, or else there is a row for where it ended.
+        let last = rows
+            .last()
+            .filter(|row| rows.len() >= limit as usize || !is_event(row));
+        let next = last.map(|row| Mark {
+            at: row.get::<_, Timestamp>("place").system_time(),
+            sequence: row.get("sequence"),
+        });
         Ok(Page { records, next })
     }
 

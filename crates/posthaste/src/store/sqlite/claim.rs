@@ -13,7 +13,7 @@ use rusqlite::{Connection, Row, params};
 use uuid::Uuid;
 
 use super::decode::{self, Read, Taken};
-use super::link::Link;
+use super::link::{Identity, Link};
 use super::presence::Present;
 use super::{Outbox, list};
 use crate::event::{DeadReason, Lease};
@@ -38,6 +38,8 @@ struct Found {
 
 /// What can be leased, with all that the events say.
 pub(super) struct Candidates {
+    /// The file that they were found in.
+    pub(super) database: Option<Identity>,
     found: Found,
     read: HashMap<i64, Read>,
     /// Whose leases count as free, as a JSON array.
@@ -116,6 +118,7 @@ impl Outbox {
     ) -> Result<Candidates, StoreError> {
         let gone = list(&self.gone());
         let now = decode::now();
+        let database = self.home.database();
         let (found, read) = link.read(|connection| {
             let found = match claim.ordering {
                 Ordering::None => self.due(connection, claim, from, &gone, now)?,
@@ -127,6 +130,7 @@ impl Outbox {
             Ok((found, read))
         })?;
         Ok(Candidates {
+            database,
             found,
             read,
             gone,

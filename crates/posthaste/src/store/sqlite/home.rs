@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use uuid::Uuid;
 
 use super::fault::of_file;
-use super::link::{Link, Role};
+use super::link::{Identity, Link, Role, identity, identity_at};
 use super::worker::{Listeners, Worker};
 use crate::store::StoreError;
 
@@ -89,10 +89,15 @@ impl Home {
         }
     }
 
+    /// Which file this is about now: somebody may have put another one in its place.
+    pub(super) fn database(&self) -> Option<Identity> {
+        identity_at(&self.path)
+    }
+
     /// The right to relay, which ends when all who have it let go of it.
     pub(super) fn lock(&self) -> Result<Arc<Lock>, StoreError> {
         let mut held = self.lock.lock().expect("not poisoned");
-        if let Some(lock) = held.upgrade() {
+        if let Some(lock) = held.upgrade().filter(|lock| lock.holds()) {
             return Ok(lock);
         }
         let lock = Arc::new(Lock::take(&self.path)?);
@@ -116,29 +121,42 @@ fn beside(database: &Path) -> PathBuf {
 
 /// The lock of a file beside the database.
 pub(super) struct Lock {
-    _file: File,
-    /// Outboxes whose leases of earlier processes are known.
-    known: Mutex<HashSet<String>>,
+    file: File,
+    path: PathBuf,
+    /// Outboxes whose leases of earlier processes are known, each with its database.
+    known: Mutex<HashSet<(String, Option<Identity>)>>,
 }
 
 impl Lock {
     fn take(database: &Path) -> Result<Self, StoreError> {
         let path = beside(database);
         let failed = |error: std::io::Error| of_file(&path, &error);
-        let mut file = File::options()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&path)
-            .map_err(failed)?;
         let ours = std::process::id().to_string();
         let started = Instant::now();
         loop {
+            let mut file = File::options()
+                .read(true)
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .open(&path)
+                .map_err(failed)?;
             match file.try_lock() {
-                Ok(()) => break,
+                Ok(()) if is_at(&file, &path) => {
+                    // For people only: a disk that is full must not keep the lock from being taken.
+                    let _ = file
+                        .set_len(0)
+                        .and_then(|()| file.rewind())
+                        .and_then(|()| file.write_all(ours.as_bytes()));
+                    return Ok(Self {
+                        file,
+                        path,
+                        known: Mutex::default(),
+                    });
+                }
+                // Removed in between: whoever comes next locks another file.
+                Ok(()) | Err(TryLockError::WouldBlock) => {}
                 Err(TryLockError::Error(error)) => return Err(failed(error)),
-                Err(TryLockError::WouldBlock) => {}
             }
             let mut pid = String::new();
             file.rewind().map_err(failed)?;
@@ -155,18 +173,20 @@ impl Lock {
             }
             std::thread::sleep(Duration::from_millis(1));
         }
-        // For people only: a disk that is full must not keep the lock from being taken.
-        let _ = file
-            .set_len(0)
-            .and_then(|()| file.rewind())
-            .and_then(|()| file.write_all(ours.as_bytes()));
-        Ok(Self {
-            _file: file,
-            known: Mutex::default(),
-        })
     }
 
-    pub(super) fn known(&self) -> MutexGuard<'_, HashSet<String>> {
+    /// Whether it still is what others try to lock: somebody may have removed the file.
+    pub(super) fn holds(&self) -> bool {
+        is_at(&self.file, &self.path)
+    }
+
+    pub(super) fn known(&self) -> MutexGuard<'_, HashSet<(String, Option<Identity>)>> {
         self.known.lock().expect("not poisoned")
     }
+}
+
+/// Whether this file still has its name.
+fn is_at(file: &File, path: &Path) -> bool {
+    let open = file.metadata().as_ref().ok().map(identity);
+    open.is_some() && open == identity_at(path)
 }

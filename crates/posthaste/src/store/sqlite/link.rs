@@ -1,6 +1,7 @@
 //! One connection to the file: opened on first use, again after it failed, and patient with others.
 
-use std::path::PathBuf;
+use std::fs::Metadata;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
@@ -23,6 +24,8 @@ pub(super) struct Link {
     path: PathBuf,
     role: Role,
     connection: Option<Connection>,
+    /// The file that is open.
+    file: Option<Identity>,
     durable: Option<bool>,
     /// The state of the file when it was last looked at.
     seen: Option<i64>,
@@ -40,6 +43,7 @@ impl Link {
             path,
             role,
             connection: None,
+            file: None,
             durable: None,
             seen: None,
         }
@@ -148,6 +152,11 @@ impl Link {
     }
 
     fn open(&mut self) -> rusqlite::Result<&Connection> {
+        let file = identity_at(&self.path);
+        if self.connection.is_some() && self.file != file {
+            // It was replaced or removed: what is written to a file without a name reaches nobody.
+            self.close();
+        }
         if self.connection.is_none() {
             let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
             let connection = Connection::open_with_flags(&self.path, flags)?;
@@ -162,6 +171,7 @@ impl Link {
                 }
             }
             self.connection = Some(connection);
+            self.file = file;
         }
         Ok(self.connection.as_ref().expect("opened just now"))
     }
@@ -177,4 +187,25 @@ impl Link {
         }
         Ok(())
     }
+}
+
+/// Which file it is, under whatever name.
+pub(super) type Identity = (u64, u64);
+
+#[cfg(unix)]
+pub(super) fn identity(metadata: &Metadata) -> Identity {
+    use std::os::unix::fs::MetadataExt;
+
+    (metadata.dev(), metadata.ino())
+}
+
+/// Elsewhere a file that is open keeps its name.
+#[cfg(not(unix))]
+pub(super) fn identity(_: &Metadata) -> Identity {
+    (0, 0)
+}
+
+/// Which file has this name now.
+pub(super) fn identity_at(path: &Path) -> Option<Identity> {
+    std::fs::metadata(path).as_ref().ok().map(identity)
 }

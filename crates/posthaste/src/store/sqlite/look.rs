@@ -86,15 +86,12 @@ impl Outbox {
         values.push(statuses.clone());
         values.extend(place);
         link.read(|connection| {
-            let records = rows(
-                connection,
-                browse,
-                params_from_iter(&values),
-                decode::record,
-            )?;
+            // What it looked at, and where it ended, are from one moment: relays go on meanwhile.
+            let moment = connection.unchecked_transaction()?;
+            let records = rows(&moment, browse, params_from_iter(&values), decode::record)?;
             let next = match records.last() {
                 Some(last) if records.len() >= limit as usize => Some(last.place()),
-                _ => connection
+                _ => moment
                     .prepare_cached(reach)?
                     .query_row(params![PAGE_LOOK, statuses, at, sequence], mark)
                     .optional()?,

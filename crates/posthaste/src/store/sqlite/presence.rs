@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 use uuid::Uuid;
 
 use super::home::Lock;
-use super::link::Link;
+use super::link::{Identity, Link};
 use super::{Outbox, decode};
 use crate::store::StoreError;
+use crate::store::cursors::Cursors;
 
 /// How often to look for owners that are gone and without leases: it reads all live events, and takes at most
 /// this part of the time.
@@ -20,6 +21,8 @@ const FORGETTING_SHARE: u32 = 20;
 #[derive(Default)]
 pub(super) struct Standing {
     lock: Option<Arc<Lock>>,
+    /// The file that the lock was taken for.
+    database: Option<Identity>,
     gone: HashSet<Uuid>,
     /// Those of them that were known before, and may hold no lease any more.
     forgettable: Vec<Uuid>,
@@ -32,6 +35,7 @@ pub(super) struct Standing {
 /// Who this is, and the right to relay for as long as this is kept.
 pub(super) struct Present {
     pub(super) owner: Uuid,
+    pub(super) database: Option<Identity>,
     _lock: Arc<Lock>,
 }
 
@@ -52,14 +56,10 @@ impl Outbox {
     /// Is known as an owner from now on. Another process that relays the file is an error. Only the thread
     /// that writes does this, and leaves: so whoever has left stays away until it claims again.
     pub(super) fn be_present(&self, link: &mut Link) -> Result<Present, StoreError> {
-        let lock = {
-            let mut standing = self.standing();
-            match &standing.lock {
-                Some(lock) => lock.clone(),
-                None => standing.lock.insert(self.home.lock()?).clone(),
-            }
-        };
-        if !lock.known().contains(&self.key) {
+        let database = self.home.database();
+        let lock = self.right_to_relay(database)?;
+        let outbox = (self.key.clone(), database);
+        if !lock.known().contains(&outbox) {
             // Whoever is not of this process is gone: it had the lock, or never had the right to.
             let leased = self.leased(link)?;
             self.home.relays(&self.key, |relays| {
@@ -67,7 +67,7 @@ impl Outbox {
                     relays.owners.entry(owner).or_insert(false);
                 }
             });
-            lock.known().insert(self.key.clone());
+            lock.known().insert(outbox);
         }
         let standing = self.standing();
         if standing.dropped {
@@ -76,7 +76,38 @@ impl Outbox {
         let owner = self.owner();
         self.home
             .relays(&self.key, |relays| relays.owners.insert(owner, true));
-        Ok(Present { owner, _lock: lock })
+        Ok(Present {
+            owner,
+            database,
+            _lock: lock,
+        })
+    }
+
+    /// The lock that others try. Without it they may have relayed meanwhile, and in another file nothing is as it was:
+    /// then this comes back as another owner.
+    fn right_to_relay(&self, database: Option<Identity>) -> Result<Arc<Lock>, StoreError> {
+        let is_lost = {
+            let standing = self.standing();
+            let lock = standing.lock.as_ref();
+            lock.is_some_and(|lock| !lock.holds() || standing.database != database)
+        };
+        if is_lost {
+            self.let_go();
+            self.rename();
+            *self.cursors.lock().expect("not poisoned") = Cursors::default();
+        }
+        let mut standing = self.standing();
+        if let Some(lock) = &standing.lock {
+            return Ok(lock.clone());
+        }
+        standing.database = database;
+        Ok(standing.lock.insert(self.home.lock()?).clone())
+    }
+
+    /// Is another owner from now on, and gives back the former.
+    fn rename(&self) -> Uuid {
+        let mut owner = self.owner.lock().expect("not poisoned");
+        std::mem::replace(&mut *owner, Uuid::new_v4())
     }
 
     /// Looks for owners that are gone. Gives back how many are new.
@@ -141,12 +172,9 @@ impl Outbox {
         let Some(lock) = self.let_go() else {
             return Ok(());
         };
+        // Others may have its leases by now: should it come back, then as somebody else.
+        let former = self.rename();
         // Only if it holds no lease: otherwise others are to see that it is gone.
-        let former = std::mem::replace(
-            &mut *self.owner.lock().expect("not poisoned"),
-            // Others may have its leases by now: should it come back, then as somebody else.
-            Uuid::new_v4(),
-        );
         let forgotten = self.forget(link, &[former]);
         drop(lock);
         forgotten
