@@ -138,6 +138,11 @@ impl Circuit {
         opened
     }
 
+    /// Whether a ramp is under way, and has gone well for long enough.
+    pub(crate) fn has_gone_well(&self, now: Instant) -> bool {
+        matches!(self.state, State::Ramping { since, .. } if now >= since + LONG_ENOUGH)
+    }
+
     pub(crate) fn is_closed(&self) -> bool {
         self.state == State::Closed
     }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 
 use crate::circuit::{Admission, Circuit};
+use crate::pace::{LATEST_SHARE, LOOKING_SHARE, Look};
 use crate::route::REMEMBERED;
 use crate::sink::Sink;
 use crate::tally::Tally;
@@ -35,6 +36,8 @@ pub(crate) struct Destination {
     topics: Mutex<HashSet<String>>,
     /// When the last event that was put off comes back.
     put_off: Mutex<Option<Instant>>,
+    /// Before this there is no claim for it alone: the last one took its share of the time, and found nothing.
+    looked_for: Mutex<Option<Instant>>,
     /// An operator paused it.
     paused: AtomicBool,
 }
@@ -67,6 +70,7 @@ impl Destination {
             in_hand_bytes: AtomicUsize::new(0),
             topics: Mutex::default(),
             put_off: Mutex::default(),
+            looked_for: Mutex::default(),
             paused: AtomicBool::new(false),
         }
     }
@@ -84,7 +88,27 @@ impl Destination {
         if self.paused.load(Memory::Relaxed) {
             return Admission::Nothing(now + PAUSED);
         }
-        self.circuit().admission(now)
+        let circuit = self.circuit();
+        match circuit.admission(now) {
+            // It has answered, and there was nothing more for it: no need to look for each event of it apart.
+            Admission::AtMost(_) if circuit.has_gone_well(now) && self.in_hand() == 0 => {
+                Admission::Freely
+            }
+            admission => admission,
+        }
+    }
+
+    /// Whether it is time for a claim for it alone.
+    pub(crate) fn may_be_looked_for(&self, now: Instant) -> bool {
+        let until = *self.looked_for.lock().expect("not poisoned");
+        until.is_none_or(|until| now >= until)
+    }
+
+    /// Such a claim began then and got this many events. Whether there is more, as far as it came.
+    pub(crate) fn was_looked_for(&self, events: usize, more: bool, started: Instant) {
+        let share = if more { LATEST_SHARE } else { LOOKING_SHARE };
+        let until = (events == 0).then(|| Look::since(started).over(share));
+        *self.looked_for.lock().expect("not poisoned") = until;
     }
 
     pub(crate) fn in_hand(&self) -> usize {
@@ -161,6 +185,35 @@ impl Destination {
 mod tests {
     use super::*;
     use crate::sink;
+
+    #[test]
+    fn claims_for_one_alone_take_a_bounded_share_of_the_time() {
+        let destination = Destination::new("d".to_owned(), Arc::new(sink::stdout()));
+        let now = Instant::now();
+        let ago = |seconds| now - Duration::from_secs(seconds);
+        assert!(destination.may_be_looked_for(now));
+        for (more, least, most) in [(false, 19, 21), (true, 4, 6)] {
+            destination.was_looked_for(0, more, ago(1));
+            let at = |seconds| destination.may_be_looked_for(now + Duration::from_secs(seconds));
+            assert!(!at(least) && at(most + 60));
+        }
+        destination.was_looked_for(1, false, ago(1));
+        assert!(destination.may_be_looked_for(now));
+    }
+
+    #[test]
+    fn one_that_is_back_and_has_nothing_to_do_is_not_looked_for_apart() {
+        let destination = Destination::new("d".to_owned(), Arc::new(sink::stdout()));
+        let now = Instant::now();
+        destination.circuit().unavailable(now, 1.0);
+        let back = now + Duration::from_secs(1);
+        destination.circuit().answered(back);
+        assert_eq!(destination.admission(back), Admission::AtMost(2));
+        let later = back + Duration::from_secs(5);
+        assert_eq!(destination.admission(later), Admission::Freely);
+        destination.expect(1);
+        assert_eq!(destination.admission(later), Admission::AtMost(2));
+    }
 
     #[test]
     fn what_cannot_be_taken_comes_back_one_by_one() {

@@ -20,9 +20,9 @@ const FEW: usize = 100;
 const IDLE_SHARE: u32 = 50;
 /// Looking from the oldest on, and onward through events that wait in their keys, may take this part of
 /// the time each.
-const LOOKING_SHARE: u32 = 20;
+pub(crate) const LOOKING_SHARE: u32 = 20;
 /// And looking at the latest, where new events are found while others wait, this part.
-const LATEST_SHARE: u32 = 5;
+pub(crate) const LATEST_SHARE: u32 = 5;
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// What an event is taken to weigh before any was seen.
 const FIRST_GUESS: usize = 64 * 1024;
@@ -48,14 +48,22 @@ pub(crate) struct Pace {
 
 /// When a look ended, and how long it took.
 #[derive(Clone, Copy)]
-struct Look {
+pub(crate) struct Look {
     ended: Instant,
     took: Duration,
 }
 
 impl Look {
+    pub(crate) fn since(started: Instant) -> Self {
+        let ended = Instant::now();
+        Self {
+            ended,
+            took: ended - started,
+        }
+    }
+
     /// Once so much time has passed, another one takes at most this part of it.
-    fn over(self, share: u32) -> Instant {
+    pub(crate) fn over(self, share: u32) -> Instant {
         self.ended + self.took * share
     }
 }
@@ -184,13 +192,17 @@ impl Pace {
         (bytes / self.event_bytes.max(1)).max(1)
     }
 
+    /// The store failed to look there. It may be that look alone which fails: others have their turn.
+    pub(crate) fn failed_to_look(&mut self, reach: Reach, started: Instant) {
+        self.passed = Some(reach);
+        if reach == Reach::Oldest {
+            self.last_oldest = Some(Look::since(started));
+        }
+    }
+
     /// Takes note of a claim. Gives back whether to look again at once.
     pub(crate) fn claimed(&mut self, reach: Reach, started: Instant, taken: Taken) -> bool {
-        let ended = Instant::now();
-        let look = Look {
-            ended,
-            took: ended - started,
-        };
+        let look = Look::since(started);
         self.failures = 0;
         if reach != Reach::Oldest && taken.events < FEW {
             self.feel(look.took);
@@ -367,6 +379,27 @@ mod tests {
             }
             // Long enough for any look to be due again.
             now = Instant::now() + MS(100);
+        }
+    }
+
+    #[test]
+    fn a_look_that_fails_leaves_the_others_their_turn() {
+        let mut pace = Pace::new(MS(1000));
+        let now = Instant::now();
+        for _ in 0..3 {
+            pace.look_from_oldest();
+            assert_eq!(pace.reach(now), Some(Reach::Oldest));
+            pace.failed_to_look(Reach::Oldest, now - MS(60_000));
+            for _ in 0..10 {
+                assert_eq!(pace.reach(now), Some(Reach::Onward));
+                pace.claimed(Reach::Onward, now, taken(1, 1));
+            }
+        }
+        // If none can look, none is put off for long.
+        let now = Instant::now();
+        for reach in [Reach::Onward, Reach::Latest, Reach::Onward, Reach::Latest] {
+            assert_eq!(pace.reach(now), Some(reach));
+            pace.failed_to_look(reach, now - MS(60_000));
         }
     }
 

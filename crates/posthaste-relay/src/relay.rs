@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering as Memory};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use posthaste::store::{Claim, Claimed, Ordering, Reach, Scope};
+use posthaste::store::{Claim, Claimed, OnFailure, Ordering, Reach, Scope};
 use posthaste::{Event, Lease, Store, StoreError};
 use tokio::sync::{Notify, watch};
 use tokio::task::{JoinError, JoinSet};
@@ -298,7 +298,7 @@ impl Engine {
             let topics = destination.topics();
             if let Admission::AtMost(window) = admission {
                 let free = || window.saturating_sub(destination.in_hand());
-                if free() > 0 && !topics.is_empty() {
+                if free() > 0 && !topics.is_empty() && destination.may_be_looked_for(now) {
                     let claim = Claim {
                         limit: limit.min(u32::try_from(free()).unwrap_or(u32::MAX)),
                         scope: Scope {
@@ -307,7 +307,15 @@ impl Engine {
                         },
                         ..self.request(room, Reach::Aside)
                     };
-                    self.take(&claim).await?;
+                    let started = Instant::now();
+                    match self.take(&claim).await {
+                        Ok(taken) => destination.was_looked_for(taken.events, taken.more, started),
+                        // What is for others may be found all the same.
+                        Err(error) => {
+                            destination.was_looked_for(0, false, started);
+                            self.log_store("claim", &error);
+                        }
+                    }
                 }
                 few = few.max(free());
             }
@@ -349,7 +357,13 @@ impl Engine {
             ..self.request(room, reach)
         };
         let started = Instant::now();
-        let taken = self.take(&claim).await?;
+        let taken = match self.take(&claim).await {
+            Ok(taken) => taken,
+            Err(error) => {
+                pace.failed_to_look(reach, started);
+                return Err(error);
+            }
+        };
         let again = pace.claimed(reach, started, taken);
         self.waiting.store(pace.is_waiting(), Memory::Relaxed);
         Ok(again)
@@ -399,7 +413,9 @@ impl Engine {
             self.observer.died(died);
         }
         // First what can be delivered: it must not wait, or be forgotten, if the rest fails.
-        self.hand.take(&claimed.events, sent + self.settings.lease);
+        let (until, lost) = self.certain(&claimed.events, sent).await;
+        self.hand.take(&claimed.events, until);
+        self.hand.lost(&lost);
         self.dispatch(claimed.events, sent);
         if !claimed.malformed.is_empty() {
             self.set_aside(claimed.malformed, claimed.held_back).await;
@@ -407,11 +423,33 @@ impl Engine {
         Ok(taken)
     }
 
+    /// Until when the leases of a claim certainly hold, but for those that are lost. After a claim that took long they are
+    /// prolonged at once: what it brought may be found by no claim that is any quicker.
+    async fn certain(&self, events: &[Event], sent: Instant) -> (Instant, Vec<Lease>) {
+        let (lease, timeout) = (self.settings.lease, self.settings.dispatch_timeout);
+        if events.is_empty() || sent.elapsed() < lease.saturating_sub(timeout) / 2 {
+            return (sent + lease, Vec::new());
+        }
+        let again = Instant::now();
+        let leases: Vec<Lease> = events.iter().map(|event| event.lease).collect();
+        match self.store.extend(&leases, lease).await {
+            Ok(lost) => (again + lease, lost),
+            Err(error) => {
+                self.log_store("extend", &error);
+                (sent + lease, Vec::new())
+            }
+        }
+    }
+
     /// If it is a dead letter that the store refuses, what is to die must not hold up what is not: nothing
     /// dies of this claim, and what has no attempt left gets another one.
     async fn claim_without_deaths(&self, claim: &Claim) -> Result<Claimed, StoreError> {
         let claim = Claim {
             max_attempts: u32::MAX,
+            ordering: match claim.ordering {
+                Ordering::Key(OnFailure::Park) => Ordering::Key(OnFailure::Block),
+                ordering => ordering,
+            },
             dead_letters: None,
             ..claim.clone()
         };

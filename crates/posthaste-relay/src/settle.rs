@@ -277,14 +277,19 @@ async fn company<T>(verdicts: &mut UnboundedReceiver<T>, batch: &mut Vec<T>) {
 /// was plain, and there is nothing more to try; when its lease ends the event is claimed again.
 fn in_plain_words(settlement: &Settlement) -> Option<Settlement> {
     let mut plain = settlement.clone();
-    let (Verdict::Retry { error, .. } | Verdict::Dead { error, .. }) = &mut plain.verdict else {
-        return None;
+    let error = match &mut plain.verdict {
+        Verdict::Retry { error, .. } | Verdict::Dead { error, .. } => Some(error),
+        _ => None,
     };
-    if error.is_ascii() {
-        return None;
+    let destination = plain.tried.as_mut().map(|tried| &mut tried.destination);
+    let mut changed = false;
+    for text in error.into_iter().chain(destination) {
+        if !text.is_ascii() {
+            *text = text.escape_default().take(text.len()).collect();
+            changed = true;
+        }
     }
-    *error = error.escape_default().take(error.len()).collect();
-    Some(plain)
+    changed.then_some(plain)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use posthaste::store::postgres::Postgres;
-use posthaste::store::{Act, Filter, Store};
+use posthaste::store::{Act, Filter, OnFailure, Ordering, Store};
 use posthaste::{DeadReason, Status};
 use posthaste_relay::sink::Outcome;
 use posthaste_relay::{Relay, Retry};
@@ -98,6 +98,88 @@ async fn a_relay_that_is_cut_off_starts_nothing_that_others_may_have() {
     assert!(both <= 2, "{both} of {}", theirs.len());
     cut_off.stop().await;
     other.stop().await;
+}
+
+// M9: it says nothing about what is to be settled, either.
+#[tokio::test]
+async fn a_table_that_is_away_for_a_while_makes_nothing_be_delivered_twice() {
+    let mut fresh = Fresh::new().await;
+    fresh.enqueue(&messages(40)).await;
+    let slow = Witness::new(|_| async {
+        tokio::time::sleep(MS(500)).await;
+        Outcome::Delivered
+    });
+    let relay = relay_to(&fresh, slow.clone()).await;
+    eventually("all are on their way", async || slow.seen().len() == 40).await;
+    let rename = fresh.sql("alter table {outbox} rename to elsewhere");
+    fresh.client.batch_execute(&rename).await.unwrap();
+    slow.until_delivered(40).await;
+    tokio::time::sleep(MS(1500)).await;
+    let schema = fresh.table.schema();
+    let back = format!("alter table {schema}.elsewhere rename to outbox");
+    fresh.client.batch_execute(&back).await.unwrap();
+    let store = fresh.store().await;
+    until_settled(&store).await;
+    relay.stop().await;
+    assert_eq!(slow.seen().len(), 40, "none came twice");
+    assert_eq!(with_status(&store, Status::Delivered).await.len(), 40);
+}
+
+#[tokio::test]
+async fn what_a_slow_claim_brings_is_delivered() {
+    let mut fresh = Fresh::new().await;
+    let (schema, slow) = (fresh.table.schema(), "perform pg_sleep(4); return new;");
+    let slow = fresh.sql(&format!(
+        "create function {schema}.slow() returns trigger language plpgsql as $$ begin {slow} end $$;
+         create trigger slow before update on {{outbox}} for each row
+         when (new.lease_epoch > old.lease_epoch) execute function {schema}.slow()"
+    ));
+    fresh.client.batch_execute(&slow).await.unwrap();
+    fresh.enqueue(&messages(1)).await;
+    let witness = Witness::willing();
+    let builder = brisk(&fresh)
+        .await
+        .lease(MS(9000))
+        .dispatch_timeout(MS(6000));
+    let relay = Running::start(builder.destination("w", witness.clone()).build().unwrap());
+    until_settled(&fresh.store().await).await;
+    relay.stop().await;
+    assert_eq!(witness.seen().len(), 1);
+}
+
+// F10
+#[tokio::test]
+async fn nothing_is_parked_whose_letter_is_refused() {
+    let mut fresh = Fresh::new().await;
+    let keyed = |topic: &str| message(topic).ordering_key("k");
+    let ids = fresh
+        .enqueue(&[
+            keyed("shop.bad.event.v1"),
+            keyed(TOPIC),
+            message("shop.last.event.v1"),
+        ])
+        .await;
+    let refuse = fresh.sql(
+        "update {outbox} set status = 'dead', dead_at = now(), dead_reason = 'rejected' where topic = 'shop.bad.event.v1';
+         alter table {outbox} add constraint no_letters check (topic <> 'letters')",
+    );
+    fresh.client.batch_execute(&refuse).await.unwrap();
+    let witness = Witness::willing();
+    let builder = brisk(&fresh).await.dead_letters("letters");
+    let builder = builder.ordering(Ordering::Key(OnFailure::Park));
+    let relay = Running::start(builder.destination("w", witness.clone()).build().unwrap());
+    witness.until_delivered(1).await;
+    tokio::time::sleep(MS(500)).await;
+    assert_eq!(witness.seen()[0].id, ids[2].id);
+    let store = fresh.store().await;
+    assert_eq!(record(&store, ids[1].id).await.status, Status::Pending);
+    let allow = fresh.sql("alter table {outbox} drop constraint no_letters");
+    fresh.client.batch_execute(&allow).await.unwrap();
+    witness.until_delivered(2).await;
+    relay.stop().await;
+    assert_eq!(witness.seen()[1].topic, "letters");
+    let parked = record(&store, ids[1].id).await.dead_reason;
+    assert_eq!(parked, Some(DeadReason::Parked));
 }
 
 // M8 F10

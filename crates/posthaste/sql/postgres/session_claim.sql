@@ -13,3 +13,5 @@ set synchronous_commit = off;
 select set_config('client_encoding', 'SQL_ASCII', false) where current_setting('server_encoding') = 'SQL_ASCII';
 -- Whoever waited for a row goes on with what it is now, whatever the database prefers.
 set default_transaction_isolation = 'read committed';
+-- Each statement is given its time, and stopped after it, by whoever sent it.
+set statement_timeout = 0;

@@ -7,3 +7,5 @@ set plan_cache_mode = force_custom_plan;
 select set_config('client_encoding', 'SQL_ASCII', false) where current_setting('server_encoding') = 'SQL_ASCII';
 -- Whoever waited for a row goes on with what it is now, whatever the database prefers.
 set default_transaction_isolation = 'read committed';
+-- Each statement is given its time, and stopped after it, by whoever sent it.
+set statement_timeout = 0;

@@ -8,3 +8,5 @@ set tcp_keepalives_count = 3;
 set tcp_user_timeout = 10000;
 -- Whoever waited for a row goes on with what it is now, whatever the database prefers.
 set default_transaction_isolation = 'read committed';
+-- Each statement is given its time, and stopped after it, by whoever sent it.
+set statement_timeout = 0;

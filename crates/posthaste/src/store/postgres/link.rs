@@ -5,7 +5,6 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{Mutex, Notify};
@@ -24,8 +23,8 @@ const DOUBLINGS: u32 = 4;
 
 pub(super) struct Link {
     patience: Duration,
-    /// How many sessions in a row ended because a statement was not answered in time.
-    unanswered: AtomicU32,
+    /// How many sessions in a row ended because this statement was not answered in time.
+    unanswered: std::sync::Mutex<HashMap<&'static str, u32>>,
     config: Config,
     connector: Connector,
     setup: &'static str,
@@ -49,7 +48,7 @@ impl Link {
     ) -> Self {
         Self {
             patience: PATIENCE,
-            unanswered: AtomicU32::new(0),
+            unanswered: std::sync::Mutex::default(),
             config,
             connector,
             setup,
@@ -105,8 +104,8 @@ impl Link {
         sql: &str,
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, StoreError> {
-        let result = in_time(self.patience(), session.query(name, sql, params)).await;
-        self.end_after(session, result).await
+        let result = in_time(self.patience(name), session.query(name, sql, params)).await;
+        self.end_after(session, name, result).await
     }
 
     /// The same for a question that the server is to give up after a while: others wait behind it.
@@ -119,18 +118,19 @@ impl Link {
     ) -> Result<Vec<Row>, StoreError> {
         let session = self.session().await?;
         let question = session.query_within(limit, name, sql, params);
-        let result = in_time(self.patience(), question).await;
-        self.end_after(&session, result).await.map_err(slow)
+        let result = in_time(self.patience(name), question).await;
+        self.end_after(&session, name, result).await.map_err(slow)
     }
 
     async fn end_after<T>(
         &self,
         session: &Arc<Session>,
+        name: &'static str,
         result: Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         let silence = result.as_ref().is_err_and(is_silence);
         if !silence {
-            self.unanswered.store(0, Ordering::Relaxed);
+            self.unanswered().remove(name);
         }
         if result.is_err() {
             if silence {
@@ -139,17 +139,22 @@ impl Link {
             let mut slot = self.session.lock().await;
             let ended = slot.take_if(|current| Arc::ptr_eq(current, session));
             if silence && ended.is_some() {
-                self.unanswered.fetch_add(1, Ordering::Relaxed);
+                *self.unanswered().entry(name).or_default() += 1;
             }
         }
         result
     }
 
     /// How long a statement may take. A server that takes sessions and does not answer in time is slow, not gone:
-    /// the next session gives it twice as long, or what takes that long would never be done.
-    fn patience(&self) -> Duration {
-        let doublings = self.unanswered.load(Ordering::Relaxed).min(DOUBLINGS);
-        self.patience * 2_u32.pow(doublings)
+    /// the next session gives it twice as long, or what takes that long would never be done. Others that were
+    /// answered meanwhile say nothing about it.
+    fn patience(&self, name: &str) -> Duration {
+        let doublings = self.unanswered().get(name).copied().unwrap_or_default();
+        self.patience * 2_u32.pow(doublings.min(DOUBLINGS))
+    }
+
+    fn unanswered(&self) -> std::sync::MutexGuard<'_, HashMap<&'static str, u32>> {
+        self.unanswered.lock().expect("not poisoned")
     }
 
     /// Has the server stop what nobody waits for any more: it does not notice before it is done with it.
@@ -172,8 +177,8 @@ impl Link {
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<u64, StoreError> {
         let session = self.session().await?;
-        let result = in_time(self.patience(), session.execute(name, sql, params)).await;
-        self.end_after(&session, result).await
+        let result = in_time(self.patience(name), session.execute(name, sql, params)).await;
+        self.end_after(&session, name, result).await
     }
 
     async fn open(&self) -> Result<Session, StoreError> {
@@ -253,7 +258,7 @@ impl Session {
             biased;
             self.client.batch_execute(&set),
             work,
-            self.client.batch_execute("reset statement_timeout"),
+            self.client.batch_execute("set statement_timeout = 0"),
         );
         set.map_err(classify)?;
         let done = done?;
@@ -334,6 +339,23 @@ pub(super) fn classify(error: tokio_postgres::Error) -> StoreError {
     }
 }
 
+/// A refusal as one of what was to be settled, if it can be that. A table that is not there, or that somebody
+/// changes, may be there again: what was delivered must not be delivered once more for it.
+pub(super) fn of_settlements(error: StoreError) -> StoreError {
+    // Data exceptions, broken constraints, what a view or a trigger says, and what is too complex.
+    let of_content = |said: &ServerError| {
+        ["22", "23", "44", "P0", "54001"]
+            .iter()
+            .any(|class| said.code.starts_with(class))
+    };
+    match error {
+        StoreError::Refused(said) if !said.downcast_ref().is_some_and(of_content) => {
+            StoreError::Unavailable(said)
+        }
+        error => error,
+    }
+}
+
 /// Tells a question that took too long (`statement_timeout`) from a database that is away.
 fn slow(error: StoreError) -> StoreError {
     let canceled = |said: &ServerError| said.code == SqlState::QUERY_CANCELED.code();
@@ -370,9 +392,11 @@ mod tests {
             assert!(is_silence(&error), "{error}");
             tries += 1;
             assert!(tries < 10);
+            // What else is asked meanwhile, and answered, takes nothing away.
+            let _ = impatient.query("one", "select 1", &[]).await;
         }
         assert!(tries >= 2, "{tries}");
-        assert_eq!(impatient.patience(), impatient.patience);
+        assert_eq!(impatient.patience("sleep"), impatient.patience);
     }
 
     #[tokio::test]

@@ -7,6 +7,7 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::Postgres;
+use super::link::of_settlements;
 use crate::event::Lease;
 use crate::store::{Ending, Settled, Settlement, StoreError, Verdict, fingerprint, storable};
 
@@ -44,7 +45,9 @@ impl Postgres {
             ),
             self.end_otherwise(others),
         );
-        let lost = [kept?, deleted?, kept_again?, deleted_again?, others?].concat();
+        let ended = [kept, deleted, kept_again, deleted_again, others];
+        let ended: Result<Vec<_>, _> = ended.into_iter().collect();
+        let lost = ended.map_err(of_settlements)?.concat();
         self.held.end(settlements.iter().map(|s| s.lease.owner));
         Ok(Settled {
             applied: settlements.len() - lost.len(),
