@@ -29,6 +29,9 @@ const MOST_UNANSWERED: usize = 10_000;
 /// How many denied subjects are remembered: whoever waits for one looks at once.
 const REMEMBERED: usize = 1024;
 
+/// The client keeps this many things that the server said until they are looked at, and drops what is beyond.
+const KEPT: u64 = 128;
+
 /// Which streams there are for a subject.
 const NAMES: &str = "$JS.API.STREAM.NAMES";
 
@@ -178,7 +181,11 @@ impl Connection {
                 Ok(trouble) if !trouble.is_broken => Failure::Denied,
                 _ => Failure::Broken("the connection broke".to_owned()),
             }),
-            () = tokio::time::sleep(timeout) => Err(Failure::Unacknowledged),
+            () = tokio::time::sleep(timeout) => Err(match self.trouble.borrow().denials - denials {
+                // So many were denied meanwhile that this is most likely one that the client dropped.
+                KEPT.. => Failure::Denied,
+                _ => Failure::Unacknowledged,
+            }),
         }
     }
 
