@@ -179,6 +179,7 @@ impl Sink for Http {
                 let told = Told {
                     secrets: &self.untold,
                     body: &sealed.body,
+                    payload: &event.payload,
                     is_compressed: event.headers.contains_key(CONTENT_ENCODING),
                 };
                 answer::outcome(response, told).await

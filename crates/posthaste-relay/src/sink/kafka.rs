@@ -195,7 +195,13 @@ impl Kafka {
                     false => Outcome::Unavailable(why),
                 }
             }
-            Meaning::Passing => Outcome::Retry(format!("the broker refused the record: {code}")),
+            Meaning::Clock => Outcome::Unavailable(format!(
+                "topic {topic:?} takes no records of this time: look at the clocks of this machine and the \
+                 broker, and at `message.timestamp.*.max.ms` ({code})"
+            )),
+            Meaning::Beside | Meaning::Passing => {
+                Outcome::Retry(format!("the broker refused the record: {code}"))
+            }
         }
     }
 
@@ -251,9 +257,9 @@ impl Sink for Kafka {
         };
         let mut sent = self.send(&self.together, (&topic, &event, &sealed)).await;
         if let Err(Failure::Code(code, Where::There, _)) = &sent
-            && meaning(*code) == Meaning::TooLarge
+            && meaning(*code).is_of_a_batch()
         {
-            // It may be the batch that was too large, of which the whole was refused.
+            // Batches are refused as a whole: because of their size, or of one of their records.
             sent = self.send(&self.alone, (&topic, &event, &sealed)).await;
         }
         match sent {

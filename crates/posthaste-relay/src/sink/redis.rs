@@ -128,10 +128,11 @@ impl Sink for Redis {
         match tokio::time::timeout(self.timeout, connection.ask(&command)).await {
             Ok(Ok(Value::ServerError(error))) => {
                 self.suspects.cleared(&event);
-                if answer::is_about_the_connection(error.code()) {
+                let outcome = answer::outcome(&key, &error);
+                if answer::is_about_the_connection(error.code(), &outcome) {
                     self.connections.forget(&connections);
                 }
-                answer::outcome(&key, &error)
+                outcome
             }
             Ok(Ok(answer)) => {
                 self.suspects.cleared(&event);

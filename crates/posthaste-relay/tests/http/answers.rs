@@ -173,3 +173,25 @@ async fn an_error_quotes_the_answer_but_neither_payload_nor_secret() {
         }
     }
 }
+
+// B13: what is not JSON travels in base64 there, and an endpoint quotes what it has decoded.
+#[tokio::test]
+async fn an_error_quotes_no_little_piece_of_a_payload_that_travelled_in_another_form() {
+    let endpoint = Endpoint::answering(|_| {
+        Response::builder()
+            .status(422)
+            .body(Full::from("ssn 078-05-1120 is invalid"))
+            .unwrap()
+    })
+    .await;
+    let structured = posthaste_relay::Envelope::cloud_events_structured();
+    let sink = endpoint.builder().envelope(structured).build().unwrap();
+    let text = "name Ada, ssn 078-05-1120";
+    let message = Message::bytes("shop.order.placed.v1", "text/plain", text);
+    let outcome = sink.deliver(event_of(message).await).await;
+    let Outcome::Reject(why) = outcome else {
+        panic!("{outcome:?}");
+    };
+    assert!(why.contains("422") && why.contains("is invalid"), "{why}");
+    assert!(!why.contains("078-05"), "{why}");
+}

@@ -159,6 +159,51 @@ async fn a_batch_that_is_too_large_is_not_the_fault_of_its_records() {
     assert_eq!(ids(&brokers, &name).await, sent);
 }
 
+// F9: a record has the time of its delivery, so it is the relay's clock that is wrong for the broker.
+#[tokio::test]
+async fn a_clock_that_is_wrong_kills_no_event() {
+    let brokers = shared().await;
+    let name = fresh_name();
+    // Whatever arrives is of the past.
+    let config = [("message.timestamp.before.max.ms", "0")];
+    create(&brokers, &name, 1, &config).await;
+    for count in [1, 20] {
+        let sink = sink(&brokers, &name).linger(Duration::from_millis(300));
+        let sink = sink.build().unwrap();
+        let events = sink_contract::events(&vec![message(); count]).await;
+        let all = events.iter().map(|event| sink.deliver(event.clone()));
+        for outcome in futures_util::future::join_all(all).await {
+            assert!(
+                matches!(&outcome, Outcome::Unavailable(why) if why.contains("look at the clocks")),
+                "{outcome:?}"
+            );
+        }
+    }
+}
+
+// F6: the broker refuses the whole batch because of one record, which waited for too long in it.
+#[tokio::test]
+async fn a_batch_with_one_record_that_is_refused_is_not_the_fault_of_the_others() {
+    let brokers = shared().await;
+    let name = fresh_name();
+    let config = [("message.timestamp.before.max.ms", "4000")];
+    create(&brokers, &name, 1, &config).await;
+    let sink = sink(&brokers, &name).linger(Duration::from_secs(5));
+    let sink = sink.build().unwrap();
+    let events = sink_contract::events(&vec![message(); 3]).await;
+    let (old, others) = events.split_first().unwrap();
+    let others = async {
+        tokio::time::sleep(Duration::from_millis(2500)).await;
+        let all = others.iter().map(|event| sink.deliver(event.clone()));
+        futures_util::future::join_all(all).await
+    };
+    let (old, others) = tokio::join!(sink.deliver(old.clone()), others);
+    // Sent again it has another time.
+    assert_eq!(old, Outcome::Delivered);
+    assert_eq!(others, [Outcome::Delivered, Outcome::Delivered]);
+    assert_eq!(ids(&brokers, &name).await.len(), 3);
+}
+
 // B8
 #[tokio::test]
 async fn a_full_queue_is_waited_for() {

@@ -65,6 +65,32 @@ async fn a_full_stream_that_refuses_new_messages_is_an_outage() {
     }
 }
 
+// F9: its streams have room, and it has none.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_account_that_has_used_up_its_quota_is_an_outage() {
+    let accounts = "{ A: { jetstream: { max_file: 4000 }, users: [ { user: a, password: b } ] } }";
+    let server = private(&[("accounts", accounts)]);
+    let client = async_nats::ConnectOptions::with_user_and_password("a".into(), "b".into());
+    let client = client.connect(server.url()).await.unwrap();
+    let jetstream = async_nats::jetstream::new(client);
+    let stream = jetstream.create_stream(usual()).await.unwrap();
+    let sink = Nats::builder(server.url()).user("a", "b").build().unwrap();
+    let mut delivered = 0;
+    let used_up = loop {
+        match outcome(&sink).await {
+            Outcome::Delivered => delivered += 1,
+            used_up => break used_up,
+        }
+    };
+    assert!(delivered > 0);
+    assert!(
+        is_unavailable(&used_up, "resource limits exceeded for account"),
+        "{used_up:?}"
+    );
+    stream.purge().await.unwrap();
+    assert_eq!(outcome(&sink).await, Outcome::Delivered);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_subject_that_is_full_costs_only_its_own_events_an_attempt() {
     let stream = Stream::with(Config {

@@ -1,6 +1,7 @@
 //! What each refusal of a server means.
 
 use posthaste_relay::sink::{Outcome, Redis};
+use posthaste_testkit::server::Proxy;
 
 use crate::stream::*;
 
@@ -30,6 +31,23 @@ async fn a_replica_is_no_place_to_deliver_to_until_it_is_made_the_primary() {
         .await
         .unwrap();
     assert_eq!(outcome(&sink).await, Outcome::Delivered);
+}
+
+// F9: the primary of before need not know yet that it is none any more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_refuses_all_writes_is_left_for_the_one_that_its_name_leads_to_by_then() {
+    let left_alone = private(&[("min-replicas-to-write", "1")]);
+    let full = private(&[("maxmemory", "1"), ("maxmemory-policy", "noeviction")]);
+    let primary = private(&[]);
+    for (before, word) in [(&left_alone, "NOREPLICAS"), (&full, "OOM")] {
+        let name = Proxy::start(before.port()).unwrap();
+        let sink = Redis::builder(format!("redis://127.0.0.1:{}", name.port()));
+        let sink = sink.build().unwrap();
+        let refused = outcome(&sink).await;
+        assert!(is_unavailable(&refused, word), "{refused:?}");
+        name.lead_to(primary.port());
+        assert_eq!(outcome(&sink).await, Outcome::Delivered);
+    }
 }
 
 async fn sink_says(sink: &Redis, word: &str) -> bool {

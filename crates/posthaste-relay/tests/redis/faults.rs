@@ -139,3 +139,36 @@ async fn a_connection_that_was_closed_while_idle_is_replaced() {
         tokio::time::sleep(MS(50)).await;
     }
 }
+
+// Events take turns on the connections, so that some rest; and what stands in between forgets those over which
+// nothing goes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_that_rest_are_kept_alive() {
+    let server = private(&[]);
+    let sink = Redis::builder(server.url()).connections(4);
+    let sink = sink.build().unwrap();
+    assert_eq!(outcome(&sink).await, Outcome::Delivered);
+    let timers = || {
+        let sockets = std::fs::read_to_string("/proc/net/tcp").unwrap();
+        let timer = |line: &str| {
+            // sl, local and remote address, state, queues, timer (2 is that of SO_KEEPALIVE) with hundredths.
+            let fields: Vec<_> = line.split_whitespace().collect();
+            let is_ours = fields[2].ends_with(&format!(":{:04X}", server.port()));
+            let (what, when) = fields[5].split_once(':').unwrap();
+            let when = Duration::from_millis(u64::from_str_radix(when, 16).unwrap() * 10);
+            (is_ours && fields[3] == "01").then(|| (what.to_owned(), when))
+        };
+        sockets
+            .lines()
+            .skip(1)
+            .filter_map(timer)
+            .collect::<Vec<_>>()
+    };
+    let deadline = Instant::now() + PATIENCE;
+    // Right after something was sent, it is the timer of that.
+    let is_kept = |(what, when): &(String, Duration)| what == "02" && *when <= MS(60_000);
+    while timers().len() != 4 || !timers().iter().all(is_kept) {
+        assert!(Instant::now() < deadline, "{:?}", timers());
+        tokio::time::sleep(MS(20)).await;
+    }
+}

@@ -17,7 +17,7 @@ const EXCERPT: usize = 256;
 const SECRET: usize = 6;
 
 /// The outcome that an answer stands for. `told` is what an error must not tell: secrets, and
-/// the body that was sent.
+/// what was sent.
 pub(super) async fn outcome(response: Response, told: Told<'_>) -> Outcome {
     let status = response.status();
     let wish = retry_after(response.headers(), SystemTime::now());
@@ -84,6 +84,8 @@ async fn read(mut response: Response) -> Vec<u8> {
 pub(super) struct Told<'t> {
     pub(super) secrets: &'t [String],
     pub(super) body: &'t [u8],
+    /// What is in the body, maybe in another form, such as base64.
+    pub(super) payload: &'t [u8],
     /// The body is compressed: what it says could not be recognised, so nothing is quoted.
     pub(super) is_compressed: bool,
 }
@@ -101,7 +103,10 @@ impl Told<'_> {
             text = text.replace(&secret.replace('/', "\\/"), "***");
         }
         // Whoever quotes what it was sent often quotes little of it: one value.
-        let text = without_payload(&text, self.body, SHORTEST_RUN);
+        let mut text = without_payload(&text, self.body, SHORTEST_RUN);
+        if self.payload != self.body {
+            text = without_payload(&text, self.payload, SHORTEST_RUN);
+        }
         let text = presentable(&text, self.body);
         let words = text.split(|c: char| c.is_whitespace() || c.is_control() || c == '\u{fffd}');
         let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
@@ -146,9 +151,11 @@ mod tests {
     // B13
     #[test]
     fn an_excerpt_is_short_and_tells_neither_secret_nor_payload() {
+        let body = br#"{"card":"4111111111111111","ssn":"078-05-1120"}"#;
         let told = Told {
             secrets: &["s3cr3t/value".to_owned()],
-            body: br#"{"card":"4111111111111111","ssn":"078-05-1120"}"#,
+            body,
+            payload: body,
             is_compressed: false,
         };
         let of = |text: &str| told.excerpt(text.as_bytes());

@@ -8,6 +8,10 @@ pub(super) enum Meaning {
     TooLarge,
     /// It will never be taken.
     Refused,
+    /// It was in a batch of which others were refused.
+    Beside,
+    /// By the clock of the broker, that of this machine is wrong: records have the time of their delivery.
+    Clock,
     /// The topic, or its partition, is not there.
     NoTopic,
     /// The topic may not be written to.
@@ -27,11 +31,10 @@ pub(super) fn meaning(code: Code) -> Meaning {
         }
         Code::InvalidTopic
         | Code::InvalidRecord
-        | Code::InvalidTimestamp
         | Code::PolicyViolation
-        | Code::UnsupportedForMessageFormat
-        | Code::BadMessage
-        | Code::InvalidMessage => Meaning::Refused,
+        | Code::UnsupportedForMessageFormat => Meaning::Refused,
+        Code::InvalidDifferentRecord => Meaning::Beside,
+        Code::InvalidTimestamp => Meaning::Clock,
         Code::UnknownTopic
         | Code::UnknownPartition
         | Code::UnknownTopicOrPartition
@@ -70,6 +73,16 @@ pub(super) fn meaning(code: Code) -> Meaning {
     }
 }
 
+impl Meaning {
+    /// Whether another record of its batch may be what it is about.
+    pub(super) fn is_of_a_batch(self) -> bool {
+        matches!(
+            self,
+            Self::TooLarge | Self::Refused | Self::Beside | Self::Clock
+        )
+    }
+}
+
 /// A text of librdkafka or a broker, without what must not be told.
 pub(super) fn told(text: &str, untold: &[String]) -> String {
     let mut text = text.to_owned();
@@ -89,6 +102,11 @@ mod tests {
         for (code, expected) in [
             (Code::MessageSizeTooLarge, Meaning::TooLarge),
             (Code::InvalidRecord, Meaning::Refused),
+            (Code::InvalidDifferentRecord, Meaning::Beside),
+            (Code::InvalidTimestamp, Meaning::Clock),
+            // An answer that makes no sense, and a checksum that is wrong, say nothing about the record.
+            (Code::BadMessage, Meaning::Passing),
+            (Code::InvalidMessage, Meaning::Passing),
             (Code::UnknownTopic, Meaning::NoTopic),
             (Code::TopicAuthorizationFailed, Meaning::NotAllowed),
             (Code::MessageTimedOut, Meaning::Late),

@@ -27,7 +27,12 @@ struct Refusal {
 /// The numbers of refusals that mean something in particular.
 const TOO_LARGE: u32 = 10054;
 const NOT_STORED: u32 = 10077;
+const ACCOUNT_FULL: u32 = 10002;
+const ACCOUNT_WITHOUT_ROOM: u32 = 10120;
+const TOO_MANY_AT_ONCE: u16 = 429;
 const MESSAGE_TOO_LARGE_FOR_STORE: &str = "message size exceeds maximum allowed";
+/// As servers write it: a file takes no record of more than 32 MiB.
+const MESSAGE_TOO_LARGE_FOR_FILE: &str = "message to large";
 
 /// Delivered, if a stream says that it has stored it, or had it before.
 pub(super) fn outcome(subject: &str, answer: &[u8]) -> Outcome {
@@ -57,11 +62,15 @@ fn refused(subject: &str, refusal: &Refusal) -> Outcome {
     } = refusal;
     let why = format!("subject {subject:?}: {description} ({err_code})");
     match (*err_code, &**description) {
-        (TOO_LARGE, _) | (_, MESSAGE_TOO_LARGE_FOR_STORE) => Outcome::Reject(why),
+        (TOO_LARGE, _) | (_, MESSAGE_TOO_LARGE_FOR_STORE | MESSAGE_TOO_LARGE_FOR_FILE) => {
+            Outcome::Reject(why)
+        }
         // One subject has reached its limit; its stream takes others.
         (NOT_STORED, text) if text.contains("per subject") => Outcome::Retry(why),
+        // The account is full, though the code blames who asks.
+        (ACCOUNT_FULL | ACCOUNT_WITHOUT_ROOM, _) => Outcome::Unavailable(why),
         // The stream is full, or the server, or there is no leader: nobody's fault, and it passes.
-        _ if *code == 503 || *code == 500 => Outcome::Unavailable(why),
+        _ if matches!(*code, 500 | 503 | TOO_MANY_AT_ONCE) => Outcome::Unavailable(why),
         _ => Outcome::Retry(why),
     }
 }
@@ -109,6 +118,20 @@ mod tests {
         assert!(matches!(subject_full, Outcome::Retry(_)));
         let no_jetstream = refused(503, 10039, "jetstream not enabled for account");
         assert!(matches!(no_jetstream, Outcome::Unavailable(_)));
+        let too_large_for_a_file = refused(503, 10077, "message to large");
+        assert!(matches!(too_large_for_a_file, Outcome::Reject(_)));
+        for (code, number, text) in [
+            (400, 10002, "resource limits exceeded for account"),
+            (
+                400,
+                10120,
+                "no JetStream default or applicable tiered limit present",
+            ),
+            (429, 10167, "too many requests"),
+        ] {
+            let passes = refused(code, number, text);
+            assert!(matches!(passes, Outcome::Unavailable(_)), "{passes:?}");
+        }
         let sealed = refused(400, 10109, "invalid operation on sealed stream");
         assert!(matches!(sealed, Outcome::Retry(_)));
     }

@@ -1,6 +1,8 @@
 //! A connection to a server, and what is published on it.
 
+use std::collections::HashMap;
 use std::fmt;
+use std::str::Chars;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -23,6 +25,12 @@ const PINGS_WITHIN_TIMEOUT: u32 = 4;
 /// The client remembers who waits for an answer for as long as the connection lasts. So a connection on which
 /// this many answers never came is let go.
 const MOST_UNANSWERED: usize = 10_000;
+
+/// How many denied subjects are remembered: whoever waits for one looks at once.
+const REMEMBERED: usize = 1024;
+
+/// The client keeps this many things that the server said until they are looked at, and drops what is beyond.
+const KEPT: u64 = 128;
 
 /// Which streams there are for a subject.
 const NAMES: &str = "$JS.API.STREAM.NAMES";
@@ -75,9 +83,9 @@ impl Login {
 #[derive(Default)]
 struct Trouble {
     is_broken: bool,
-    /// How often a publication was denied, and what the server last said about it.
+    /// How often a publication was denied, and which denial was the last of a subject: several are told at once.
     denials: u64,
-    denied: String,
+    denied: HashMap<String, u64>,
 }
 
 /// A connection that many use at the same time.
@@ -154,7 +162,10 @@ impl Connection {
         let denials = trouble.borrow().denials;
         let concerns = |trouble: &Trouble| {
             trouble.is_broken
-                || trouble.denials > denials && trouble.denied.contains(&format!("\"{subject}\""))
+                || trouble
+                    .denied
+                    .get(subject)
+                    .is_some_and(|last| *last > denials)
         };
         let request = Request::new().headers(headers).payload(body).timeout(None);
         // Also if this is given up half-way.
@@ -170,7 +181,11 @@ impl Connection {
                 Ok(trouble) if !trouble.is_broken => Failure::Denied,
                 _ => Failure::Broken("the connection broke".to_owned()),
             }),
-            () = tokio::time::sleep(timeout) => Err(Failure::Unacknowledged),
+            () = tokio::time::sleep(timeout) => Err(match self.trouble.borrow().denials - denials {
+                // So many were denied meanwhile that this is most likely one that the client dropped.
+                KEPT.. => Failure::Denied,
+                _ => Failure::Unacknowledged,
+            }),
         }
     }
 
@@ -217,19 +232,49 @@ fn note(tell: &watch::Sender<Trouble>, event: Event) {
             tell.send_modify(|trouble| trouble.is_broken = true);
         }
         Event::ServerError(error) => {
-            let said = error.to_string();
-            if said
-                .to_ascii_lowercase()
-                .contains("permissions violation for publish")
-            {
+            if let Some(subject) = denied(&error.to_string()) {
                 tell.send_modify(|trouble| {
+                    if trouble.denied.len() >= REMEMBERED {
+                        trouble.denied.clear();
+                    }
                     trouble.denials += 1;
-                    trouble.denied = said;
+                    trouble.denied.insert(subject, trouble.denials);
                 });
             }
         }
         _ => {}
     }
+}
+
+/// The subject that may not be published to, if that is what the server says: `… for Publish to "orders"`,
+/// written as strings are in Go.
+fn denied(said: &str) -> Option<String> {
+    let (what, quoted) = said.split_once('"')?;
+    if !what
+        .to_ascii_lowercase()
+        .contains("permissions violation for publish")
+    {
+        return None;
+    }
+    let (mut subject, mut rest) = (String::new(), quoted.rsplit_once('"')?.0.chars());
+    while let Some(c) = rest.next() {
+        subject.push(match c {
+            '\\' => unescaped(&mut rest)?,
+            itself => itself,
+        });
+    }
+    Some(subject)
+}
+
+/// The character that stands behind a `\`.
+fn unescaped(rest: &mut Chars<'_>) -> Option<char> {
+    let digits = match rest.next()? {
+        'u' => 4,
+        'U' => 8,
+        itself => return Some(itself),
+    };
+    let number: String = rest.take(digits).collect();
+    char::from_u32(u32::from_str_radix(&number, 16).ok()?)
 }
 
 impl fmt::Display for Place {
@@ -239,5 +284,29 @@ impl fmt::Display for Place {
             write!(f, "{comma}{}:{}", server.host(), server.port())?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_denied_subject_is_read_from_what_the_server_says() {
+        for (quoted, subject) in [
+            (r#""shop.orders""#, "shop.orders"),
+            (r#""a\"b\\c""#, r#"a"b\c"#),
+            (r#""é.\u200b\U000f0000""#, "é.\u{200b}\u{f0000}"),
+        ] {
+            let said = format!("nats: Permissions Violation for Publish to {quoted}");
+            assert_eq!(denied(&said).as_deref(), Some(subject));
+        }
+        for other in [
+            "nats: Permissions Violation for Subscription to \"a\"",
+            "nats: Permissions Violation for Publish",
+            "nats: maximum payload violation",
+        ] {
+            assert_eq!(denied(other), None, "{other}");
+        }
     }
 }

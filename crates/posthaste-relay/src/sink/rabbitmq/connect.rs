@@ -57,7 +57,7 @@ impl Post {
         self.one_exchange().is_some()
     }
 
-    fn one_exchange(&self) -> Option<&str> {
+    pub(super) fn one_exchange(&self) -> Option<&str> {
         match &self.writer.exchange {
             Some(template) => template.fixed(),
             None => Some(""),

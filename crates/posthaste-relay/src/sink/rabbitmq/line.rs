@@ -231,12 +231,7 @@ impl Line {
         {
             return Some(NoExchange::Refused(why.clone()));
         }
-        let finding = self.post.find(&self.link, exchange);
-        let found = match tokio::time::timeout(self.post.timeout, finding).await {
-            Ok(found) => found,
-            Err(_) => Err(NoExchange::Broken(silent(self.post.timeout))),
-        };
-        match found {
+        match self.find(exchange).await {
             Ok(()) => {
                 self.found.insert(exchange.to_owned());
                 None
@@ -251,6 +246,15 @@ impl Line {
                 }
                 Some(why)
             }
+        }
+    }
+
+    /// Sees to it that an exchange is there.
+    pub(super) async fn find(&mut self, exchange: &str) -> Result<(), NoExchange> {
+        let finding = self.post.find(&self.link, exchange);
+        match tokio::time::timeout(self.post.timeout, finding).await {
+            Ok(found) => found,
+            Err(_) => Err(NoExchange::Broken(silent(self.post.timeout))),
         }
     }
 

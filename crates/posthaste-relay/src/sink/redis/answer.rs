@@ -42,10 +42,10 @@ pub(super) fn outcome(key: &str, error: &ServerError) -> Outcome {
     }
 }
 
-/// Whether another connection might be answered otherwise: to the primary after a fail-over, or with
-/// rights that were granted since.
-pub(super) fn is_about_the_connection(code: &str) -> bool {
-    matches!(code, "READONLY" | "NOAUTH" | "WRONGPASS" | "NOPERM")
+/// Whether another connection might be answered otherwise: after a fail-over the same name leads to another
+/// server, of which the one before need not know, and rights that were granted since count for new connections.
+pub(super) fn is_about_the_connection(code: &str, outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Unavailable(_)) || code == "NOPERM"
 }
 
 /// An error in words that hold neither password nor payload.

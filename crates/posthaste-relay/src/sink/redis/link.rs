@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::redis::aio::MultiplexedConnection;
+use ::redis::io::tcp::socket2::{SockRef, TcpKeepalive};
 use ::redis::{AsyncConnectionConfig, Cmd, RedisConnectionInfo, RedisResult, Value};
 use futures_util::future::try_join_all;
 use posthaste::Event;
@@ -28,6 +29,9 @@ const QUEUE: usize = 1024;
 const WRITE: usize = 128 * 1024;
 /// As many events in a row share a connection: what is sent together is written together.
 const NEIGHBOURS: u64 = 64;
+/// A connection over which nothing went for so long is used by the system itself. What stands in between forgets
+/// those that rest, mostly after four minutes or more, and then swallows what comes.
+const REST: Duration = Duration::from_secs(60);
 
 /// Where a server is, and how to get in.
 pub(super) struct Place {
@@ -104,6 +108,9 @@ async fn dial(place: &Place) -> Result<Connection, String> {
         .map_err(|error| error.to_string())?;
     stream
         .set_nodelay(true)
+        .and_then(|()| {
+            SockRef::from(&stream).set_tcp_keepalive(&TcpKeepalive::new().with_time(REST))
+        })
         .map_err(|error| error.to_string())?;
     let config = AsyncConnectionConfig::new()
         .set_response_timeout(None)
