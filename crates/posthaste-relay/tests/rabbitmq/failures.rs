@@ -68,27 +68,6 @@ async fn without_its_exchange_a_destination_is_down() {
     assert_eq!(place.ids().await.len(), 2);
 }
 
-// F9: who may declare it needs nobody to bring it back.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_exchange_that_is_deleted_while_connected_is_declared_again() {
-    let place = Place::new().await;
-    let sink = Arc::new(place.sink());
-    assert_eq!(outcome(&sink).await, Outcome::Delivered);
-    place.act(&["delete_exchange", &place.name]).await;
-    let events = sink_contract::events(&neighbours(&place).await).await;
-    for outcome in deliver_all(&sink, &events).await {
-        is_down(&outcome, &[&place.name, "NOT_FOUND"]);
-    }
-    // It is there, but nothing is bound to it any more.
-    let unbound = outcome(&sink).await;
-    assert!(
-        matches!(&unbound, Outcome::Retry(why) if why.contains("312")),
-        "{unbound:?}"
-    );
-    place.act(&["place", &place.name]).await;
-    assert_eq!(outcome(&sink).await, Outcome::Delivered);
-}
-
 // F5: of many exchanges, one that is missing is that event's trouble.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_missing_exchange_among_others_harms_no_neighbour() {

@@ -57,7 +57,7 @@ impl Post {
         self.one_exchange().is_some()
     }
 
-    pub(super) fn one_exchange(&self) -> Option<&str> {
+    fn one_exchange(&self) -> Option<&str> {
         match &self.writer.exchange {
             Some(template) => template.fixed(),
             None => Some(""),

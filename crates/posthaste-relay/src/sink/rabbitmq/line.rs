@@ -231,7 +231,12 @@ impl Line {
         {
             return Some(NoExchange::Refused(why.clone()));
         }
-        match self.find(exchange).await {
+        let finding = self.post.find(&self.link, exchange);
+        let found = match tokio::time::timeout(self.post.timeout, finding).await {
+            Ok(found) => found,
+            Err(_) => Err(NoExchange::Broken(silent(self.post.timeout))),
+        };
+        match found {
             Ok(()) => {
                 self.found.insert(exchange.to_owned());
                 None
@@ -246,15 +251,6 @@ impl Line {
                 }
                 Some(why)
             }
-        }
-    }
-
-    /// Sees to it that an exchange is there.
-    pub(super) async fn find(&mut self, exchange: &str) -> Result<(), NoExchange> {
-        let finding = self.post.find(&self.link, exchange);
-        match tokio::time::timeout(self.post.timeout, finding).await {
-            Ok(found) => found,
-            Err(_) => Err(NoExchange::Broken(silent(self.post.timeout))),
         }
     }
 

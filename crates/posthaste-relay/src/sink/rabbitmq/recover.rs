@@ -3,7 +3,6 @@
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 
-use super::connect::NoExchange;
 use super::job::{Fate, Out};
 use super::line::{End, Line, broken, silent, too_large};
 use super::refusal::{Refusal, told};
@@ -71,22 +70,7 @@ impl Line {
         }
         match trouble {
             Some(why) => Err(End::Broken(why)),
-            None if matches!(refusal, Refusal::Exchange(_)) => self.declare_again().await,
             None => Ok(()),
-        }
-    }
-
-    /// Of an exchange for all events nobody asks again while the connection lasts. So one that was deleted is
-    /// declared here.
-    async fn declare_again(&mut self) -> Result<(), End> {
-        let post = self.post.clone();
-        let Some(exchange) = post.one_exchange().filter(|_| post.declare) else {
-            return Ok(());
-        };
-        match self.find(exchange).await {
-            // The next message is told why it cannot be used.
-            Ok(()) | Err(NoExchange::Refused(_)) => Ok(()),
-            Err(NoExchange::Broken(why)) => Err(End::Broken(why)),
         }
     }
 }
