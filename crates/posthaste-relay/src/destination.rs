@@ -42,7 +42,7 @@ pub(crate) struct Destination {
     paused: AtomicBool,
 }
 
-/// What one destination may have in hand: a slow one must not take what others need.
+/// What one destination may have in hand when more is claimed: a slow one must not take what others need.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Share {
     pub(crate) events: usize,

@@ -262,10 +262,8 @@ impl Engine {
         }
         let (in_hand, bytes) = self.hand.load();
         let share = self.share();
-        // Half a share: who has nearly all of it in hand, and gets all that is claimed now, must leave
-        // something for others.
         let bytes = self.settings.in_flight_bytes.saturating_sub(bytes);
-        let bytes = bytes.min(share.bytes.div_ceil(2));
+        let bytes = bytes.min(share.bytes.min(self.settings.in_flight_bytes.div_ceil(2)));
         let room = self
             .settings
             .in_flight
@@ -523,12 +521,16 @@ impl Engine {
             .unwrap_or(Duration::MAX)
     }
 
-    /// What one destination may have in hand.
+    /// With how much in hand a destination gets no more, and how much a claim brings at most. Of several destinations it is
+    /// half of what each may have: one that had nearly so much, and gets all that is claimed, must leave others theirs.
     pub(crate) fn share(&self) -> Share {
-        let destinations = self.destinations.len();
+        let parts = match self.destinations.len() {
+            1 => 1,
+            several => 2 * several,
+        };
         Share {
-            events: self.settings.in_flight.div_ceil(destinations),
-            bytes: self.settings.in_flight_bytes.div_ceil(destinations),
+            events: self.settings.in_flight.div_ceil(parts),
+            bytes: self.settings.in_flight_bytes.div_ceil(parts),
         }
     }
 

@@ -68,3 +68,31 @@ async fn a_destination_that_hangs_on_large_events_leaves_room_for_others() {
     );
     drop(relay);
 }
+
+// F9 B8
+#[tokio::test]
+async fn two_destinations_that_hang_leave_a_third_its_share() {
+    let mut fresh = Fresh::new().await;
+    let hangs = Witness::new(|_| std::future::pending());
+    let other = Witness::willing();
+    let mut builder = brisk(&fresh).await.in_flight(60).lease(MS(200_000));
+    for name in ["a", "b"] {
+        builder = builder.destination(name, hangs.clone());
+        builder = builder.route(format!("shop.{name}.*"), name);
+    }
+    let builder = builder.destination("other", other.clone());
+    let builder = builder.route("*", "other").dispatch_timeout(MS(100_000));
+    let relay = Running::start(builder.build().unwrap());
+    for _ in 0..10 {
+        for name in ["a", "b"] {
+            let message = message(&format!("shop.{name}.waits.v1"));
+            fresh.enqueue(&vec![message; 19]).await;
+        }
+        tokio::time::sleep(MS(20)).await;
+    }
+    fresh.enqueue(&messages(300)).await;
+    other.until_delivered(300).await;
+    let in_hand = hangs.seen().len();
+    assert!((20..=40).contains(&in_hand), "{in_hand} of sixty");
+    drop(relay);
+}
