@@ -122,8 +122,11 @@ with Browser(sys.argv[1]) as browser:
     if pictures:
         tab.picture(f"{pictures}/preview.png", whole=False)
     tab.type("dialog input[name=why]", "the endpoint is mended")
-    tab.type("dialog input[name=rate]", "10")
+    tab.sees("2 redeliveries, which share the rate")
+    tab.type("dialog input[name=rate]", "11")
     tab.click("dialog button.main", "Redeliver 32 events")
+    tab.until("[...document.querySelectorAll('.job')].filter((it) => it.textContent.includes('at most 5/s')).length === 2", "half of the rate for each")
+    tab.until("document.querySelectorAll('.job[data-state=done]').length === 1", "the smaller one is done")
     tab.click(".job button", "Pause")
     tab.type("dialog input[name=why]", "one moment")
     tab.click("dialog button.main", "Pause")

@@ -37,12 +37,14 @@ export async function redeliverAll(view, filters) {
   const begun = new Set();
   const done = await ask({
     title: `Redeliver ${many}?`, action: more ? "Redeliver them" : `Redeliver ${many}`,
-    body: [everything && h("p.failure", {}, "Nothing narrows this down: it is every event of this status."), copies && h("p.failure", {}, COPIES), givenUp && h("p.failure", {}, GIVEN_UP), preview(previews)],
+    body: [everything && h("p.failure", {}, "Nothing narrows this down: it is every event of this status."), copies && h("p.failure", {}, COPIES), givenUp && h("p.failure", {}, GIVEN_UP), preview(previews),
+      asked.length > 1 && h("p.dim", {}, `These are ${asked.length} redeliveries, which share the rate: each gets at least one a second.`)],
     fields: [WHY, RATE],
     act: async ({ why, rate }) => {
+      const share = rate ? Math.max(1, Math.floor(Number(rate) / asked.length)) : null;
       for (const [place, it] of asked.entries()) {
         if (begun.has(it)) continue;
-        await post(view.path`redeliver`, { ...it, why, rate: rate ? Number(rate) : null, job: ids[place] });
+        await post(view.path`redeliver`, { ...it, why, rate: share, job: ids[place] });
         begun.add(it);
       }
     },
