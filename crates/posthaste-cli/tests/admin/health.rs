@@ -112,6 +112,14 @@ fn a_daemon_without_its_database_is_live_and_not_ready() {
         let health = daemon.get("/healthz").json();
         health["status"] == "ill" && check(&health, "database")["value"] == "does not answer"
     });
+    // Who goes by metrics hears of it, too.
+    let errors = format!(
+        "outbox_store_errors_total{{table=\"{}\",result=\"store.unavailable\"}}",
+        scene.table
+    );
+    eventually("the tries are counted", || {
+        daemon.get("/metrics").body.contains(&errors)
+    });
 }
 
 /// What the daemon and the command tell of the leader: status of the check, its value, and the code.
