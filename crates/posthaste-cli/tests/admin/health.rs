@@ -152,6 +152,11 @@ fn an_outbox_that_nobody_leads_is_ill_until_somebody_does(scene: &Scene) {
     let looks_on = scene.run();
     let (verdict, value, code) = told(&looks_on);
     assert_eq!((verdict.as_str(), value.as_str()), ("ill", "nobody leads"));
+    // What others deliver, and where to, is not seen by who delivers nothing.
+    let health = looks_on.get("/healthz").json();
+    for unknown in ["destinations", "failures"] {
+        assert_eq!(check(&health, unknown)["status"], "unknown", "{health:#}");
+    }
     assert_eq!(code, 503);
     let (code, leader) = status(scene);
     assert_eq!((code, &leader["value"]), (Some(5), &json!("nobody leads")));
