@@ -15,6 +15,7 @@ mod live;
 mod metrics;
 mod openapi;
 mod page;
+mod patient;
 pub(crate) mod role;
 mod routes;
 mod session;

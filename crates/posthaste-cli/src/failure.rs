@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use posthaste::StoreError;
 use posthaste::schema::SchemaError;
 
-use crate::config::{Database, Problems};
+use crate::config::{Outbox, Problems, without_password};
 use crate::output::{BAD, colours};
 
 /// Why a command ended, and the exit code that says so.
@@ -46,12 +46,17 @@ impl Failure {
         Self::Other(whole(&error))
     }
 
-    /// Why a database could not be reached, with what to ask oneself if it is a server.
-    pub(crate) fn to_reach(database: &Database, error: StoreError) -> Self {
+    /// Why the database of an outbox could not be reached, with what to ask oneself if it is a server.
+    pub(crate) fn to_reach(outbox: &Outbox, error: StoreError) -> Self {
         match Self::from(error) {
-            Self::Unavailable(why) if database.is_postgres() => Self::Unavailable(format!(
-                "{why} Is the server running, and the address right?"
-            )),
+            Self::Unavailable(why) => {
+                let address = without_password(&outbox.database.url);
+                let ask = match outbox.database.is_postgres() {
+                    true => " Is the server running, and the address right?",
+                    false => "",
+                };
+                Self::Unavailable(format!("{} at {address}: {why}{ask}", outbox.table))
+            }
             Self::Other(why) if why.contains("SQLSTATE 3D000") => {
                 Self::Other(format!("{why}. Create it first, such as with createdb"))
             }
@@ -146,18 +151,18 @@ pub(crate) fn whole(error: &dyn std::error::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Config;
 
     #[test]
     fn only_of_a_server_is_it_asked_whether_it_runs() {
         let locked = || StoreError::Unavailable("another process has kept the file locked".into());
         let told = |url: &str| {
-            let database = Database::at(url).unwrap();
-            Failure::to_reach(&database, locked()).to_string()
+            let outbox = Config::empty().outbox(Some(url), Some("orders")).unwrap();
+            Failure::to_reach(&outbox, locked()).to_string()
         };
-        assert!(
-            told("postgres://localhost/shop")
-                .ends_with("locked. Is the server running, and the address right?")
-        );
+        let server = told("postgres://ann:s3cret@localhost/shop");
+        assert!(server.starts_with("public.orders at postgres://ann:***@localhost/shop: "));
+        assert!(server.ends_with("locked. Is the server running, and the address right?"));
         assert!(told("sqlite:shop.db").ends_with("locked."));
         assert!(Failure::from(locked()).to_string().ends_with("locked."));
     }

@@ -74,7 +74,6 @@ pub(crate) fn chosen(config: &Config, place: &Place) -> Result<Outbox, Failure> 
 
 /// The store of an outbox.
 pub(crate) async fn connect(outbox: &Outbox) -> Result<Arc<dyn Store>, Failure> {
-    let database = &outbox.database;
-    let opened = posthaste::store::connect(&database.url, outbox.table.clone()).await;
-    opened.map_err(|error| Failure::to_reach(database, error))
+    let opened = posthaste::store::connect(&outbox.database.url, outbox.table.clone()).await;
+    opened.map_err(|error| Failure::to_reach(outbox, error))
 }

@@ -58,6 +58,13 @@ async fn connect(outbox: &config::Outbox) -> Result<Arc<dyn Store>, Failure> {
         if !matches!(failure, Failure::Unavailable(_)) {
             return Err(failure);
         }
+        // There is no relay yet that would tell of it.
+        metrics::counter!(
+            "outbox_store_errors_total",
+            "table" => outbox.table.to_string(),
+            "result" => "store.unavailable"
+        )
+        .increment(1);
         tracing::warn!(table = %outbox.table, "{failure} Trying again in {pause:?}");
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(LONGEST_PAUSE);

@@ -317,6 +317,22 @@ fn an_unknown_key_is_not_explained_but_the_right_one_is_named() {
 }
 
 #[test]
+fn what_a_file_that_cannot_be_read_says_is_not_made_up_for_scripts() {
+    let arguments = [
+        "explain",
+        "--config",
+        "nowhere.toml",
+        "--json",
+        "outbox.relay.batch_size",
+    ];
+    let output = config(&folder("broken"), &arguments, &[]);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "");
+    let (code, text) = outcome(&output);
+    assert_eq!(code, Some(2), "{text}");
+    assert!(text.contains("nowhere.toml cannot be read"), "{text}");
+}
+
+#[test]
 fn a_broken_configuration_is_explained_as_far_as_it_goes() {
     let arguments = [
         "explain",

@@ -304,6 +304,8 @@ pub(super) async fn checks(desk: &Desk) -> Vec<Check> {
 async fn evidence(served: &Served, seen: Option<&OutboxNow>, points: &[Point]) -> Evidence {
     let connected = seen.filter(|seen| seen.connected);
     let relay = seen.and_then(|seen| seen.relay.as_ref());
+    // One that delivers nothing knows nothing of what others deliver.
+    let relay = relay.filter(|_| served.settings.deliver);
     // A database that does not answer is not asked more: somebody waits for what is known.
     let store = connected.and_then(|_| served.open());
     let leader = async {
@@ -343,8 +345,8 @@ async fn evidence(served: &Served, seen: Option<&OutboxNow>, points: &[Point]) -
             stuck: seen.stuck,
         }),
         schema,
-        destinations: seen.filter(|seen| seen.relay.is_some()).map(destinations),
-        attempts: Some((sum(|it| it.failures), sum(|it| it.attempts))),
+        destinations: seen.filter(|_| relay.is_some()).map(destinations),
+        attempts: relay.map(|_| (sum(|it| it.failures), sum(|it| it.attempts))),
         died,
         leader,
         paused,

@@ -24,6 +24,7 @@ use tower_service::Service as _;
 
 use super::auth::Peer;
 use super::limit::Places;
+use super::patient::Patient;
 use crate::failure::Failure;
 
 /// Connections at the same time, those that watch included.
@@ -32,6 +33,8 @@ const CONNECTIONS: usize = 256;
 const EACH: usize = 64;
 /// To say hello, and to ask.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How HTTP/2 begins: who has not said so much has not said hello.
+const PREFACE: usize = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".len();
 /// What is under way when the server ends gets this long.
 const GRACE: Duration = Duration::from_secs(2);
 
@@ -174,6 +177,11 @@ async fn speak(
         .timer(TokioTimer::new())
         .max_concurrent_streams(64)
         .keep_alive_interval(PATIENCE);
+    let stream = match spoken {
+        Spoken::Http1 => Patient::new(stream),
+        // Of its beginning HTTP/1 keeps the time itself.
+        Spoken::Http2 => Patient::new(stream).greeted_within(PATIENCE, PREFACE),
+    };
     let connection = builder.serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {

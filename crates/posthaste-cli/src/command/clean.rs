@@ -66,6 +66,9 @@ struct Answer<'r> {
     /// How many were past their retention.
     delivered: u64,
     dead: u64,
+    /// They are at least so many: they could not be counted in time.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    at_least: bool,
     removed: u64,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     sample: Vec<EventJson<'r>>,
@@ -116,12 +119,19 @@ pub(crate) async fn run(place: &Place, args: &Clean) -> Result<(), Failure> {
     let store = place::connect(&outbox).await?;
     let filters = filters(args, &batch);
     let (mut counts, mut sample) = (Vec::new(), Vec::new());
+    let mut at_least = false;
     for filter in &filters {
-        counts.push(store.count(filter).await?);
-        if sample.len() < SAMPLE {
-            sample.extend(first(&*store, filter, SAMPLE - sample.len()).await?);
-        }
+        let counted = match store.count(filter).await {
+            // What is too large to be counted in time is what most needs to be cleaned.
+            Err(StoreError::Slow(_)) => None,
+            counted => Some(counted?),
+        };
+        let seen = first(&*store, filter, SAMPLE).await?;
+        counts.push(counted.unwrap_or(seen.len() as u64));
+        at_least |= counted.is_none();
+        sample.extend(seen);
     }
+    sample.truncate(SAMPLE);
     let found = counts.iter().sum();
     let mut answer = Answer {
         table: store.table().to_string(),
@@ -129,6 +139,7 @@ pub(crate) async fn run(place: &Place, args: &Clean) -> Result<(), Failure> {
         archive: batch.archive,
         delivered: counts[0],
         dead: counts.get(1).copied().unwrap_or(0),
+        at_least,
         removed: 0,
         sample: Vec::new(),
     };
@@ -147,7 +158,7 @@ pub(crate) async fn run(place: &Place, args: &Clean) -> Result<(), Failure> {
         tell_sample(&output, &sample, found)?;
         return output.line(&format!("would be {done}: {what} from {}", answer.table));
     }
-    if found > 0 {
+    if found > 0 || at_least {
         if !args.yes {
             show_sample(&sample, found)?;
         }
@@ -159,7 +170,10 @@ pub(crate) async fn run(place: &Place, args: &Clean) -> Result<(), Failure> {
         let bar = progress::bar(found, verb);
         let removed = &mut answer.removed;
         let worked = match args.kind.told().is_empty() {
-            true => remove_old(&*store, &batch, found, removed, &bar).await,
+            true => {
+                let told = (!at_least).then_some(found);
+                remove_old(&*store, &batch, told, removed, &bar).await
+            }
             false => remove_some(&*store, &batch, &filters, removed, &bar).await,
         };
         bar.finish_and_clear();
@@ -174,21 +188,22 @@ pub(crate) async fn run(place: &Place, args: &Clean) -> Result<(), Failure> {
     output.line(&format!("{done} {} from {}", answer.removed, answer.table))
 }
 
-/// Until as many are gone as were told of: what comes of age meanwhile is for the next time.
+/// Until as many are gone as were told of: what comes of age meanwhile is for the next time. If they could not
+/// be counted, until a batch is not full.
 async fn remove_old(
     store: &dyn Store,
     batch: &Batch,
-    found: u64,
+    told: Option<u64>,
     removed: &mut u64,
     bar: &ProgressBar,
 ) -> Result<(), StoreError> {
-    while *removed < found {
+    while told.is_none_or(|told| *removed < told) {
         let gone = store.clean(batch).await?;
-        if gone == 0 {
-            break;
-        }
         *removed += gone;
         bar.inc(gone);
+        if gone == 0 || (told.is_none() && gone < u64::from(batch.limit)) {
+            break;
+        }
     }
     Ok(())
 }
@@ -223,14 +238,15 @@ async fn remove_some(
 }
 
 fn what(answer: &Answer<'_>, batch: &Batch, kind: &KindArgs) -> String {
+    let at_least = if answer.at_least { "at least " } else { "" };
     let mut what = format!(
-        "{} delivered more than {} ago",
+        "{at_least}{} delivered more than {} ago",
         answer.delivered,
         brief(batch.retention)
     );
     if let Some(age) = batch.dead_retention {
         what.push_str(&format!(
-            " and {} dead for more than {}",
+            " and {at_least}{} dead for more than {}",
             answer.dead,
             brief(age)
         ));

@@ -112,6 +112,7 @@ fn explain(key: Option<&str>, place: &Place) -> Result<(), Failure> {
             let settings = config::settings_as_json(reading, key).map_err(Failure::Usage)?;
             format!("{settings:#}\n")
         }
+        (Err(problems), _) if place.json => return Err(Failure::Configuration(problems.clone())),
         (reading, Some(key)) => {
             config::explain_key(reading.as_ref().ok(), key).map_err(Failure::Usage)?
         }

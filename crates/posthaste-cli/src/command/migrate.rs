@@ -51,21 +51,29 @@ pub(crate) async fn run(place: &Place, args: &Migrate) -> Result<(), Failure> {
     }
     let mut done = Vec::new();
     let mut undone = Vec::new();
+    let mut failed = None;
     for outbox in &outboxes {
-        match args.check {
-            true => match check(outbox).await {
-                Err(Failure::Schema(why)) => undone.push(why),
-                checked => done.push(checked?),
-            },
-            false => done.push(apply(outbox).await?),
+        let one = match args.check {
+            true => check(outbox).await,
+            false => apply(outbox).await,
+        };
+        match one {
+            Ok(one) => done.push(one),
+            Err(Failure::Schema(why)) if args.check => undone.push(why),
+            // What is done already is told all the same.
+            Err(failure) => {
+                failed = Some(failure);
+                break;
+            }
         }
     }
     if !done.is_empty() {
         Failure::unless_unread(tell(&output, &done))?;
     }
-    match undone.is_empty() {
-        true => Ok(()),
-        false => Err(Failure::Schema(undone.join("\n"))),
+    match (failed, undone.is_empty()) {
+        (Some(failure), _) => Err(failure),
+        (None, true) => Ok(()),
+        (None, false) => Err(Failure::Schema(undone.join("\n"))),
     }
 }
 
@@ -83,7 +91,7 @@ fn print(output: &Output, outbox: &Outbox, roles: bool) -> Result<(), Failure> {
 async fn check(outbox: &Outbox) -> Result<Done, Failure> {
     let version = schema::check_at(&outbox.database.url, &outbox.table)
         .await
-        .map_err(|error| Failure::to_reach(&outbox.database, error))?;
+        .map_err(|error| Failure::to_reach(outbox, error))?;
     Ok(Done {
         table: outbox.table.to_string(),
         version,
@@ -97,8 +105,10 @@ async fn apply(outbox: &Outbox) -> Result<Done, Failure> {
     let before = schema::check_at(address, table).await;
     let version = schema::apply_at(address, table)
         .await
-        .map_err(|error| Failure::to_reach(&outbox.database, error))?;
-    schema::notify_at(address, table, outbox.notify).await?;
+        .map_err(|error| Failure::to_reach(outbox, error))?;
+    schema::notify_at(address, table, outbox.notify)
+        .await
+        .map_err(|error| Failure::to_reach(outbox, error))?;
     Ok(Done {
         table: table.to_string(),
         version,

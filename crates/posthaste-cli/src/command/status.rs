@@ -80,9 +80,33 @@ struct Standing {
 /// An outbox, and what was seen of it before.
 struct Looked {
     outbox: Outbox,
-    store: Arc<dyn Store>,
+    /// Once its database has answered.
+    store: Option<Arc<dyn Store>>,
+    /// Why its database does not answer, if it does not.
+    away: Option<String>,
     /// The dead at the times of the looks within a quarter of an hour.
     dead: VecDeque<(Instant, u64)>,
+}
+
+impl Looked {
+    fn new(outbox: Outbox) -> Self {
+        Self {
+            outbox,
+            store: None,
+            away: None,
+            dead: VecDeque::new(),
+        }
+    }
+
+    /// The store, opened now if its database did not answer before.
+    async fn open(&mut self) -> Result<Arc<dyn Store>, Failure> {
+        if let Some(store) = &self.store {
+            return Ok(store.clone());
+        }
+        let store = place::connect(&self.outbox).await?;
+        self.store = Some(store.clone());
+        Ok(store)
+    }
 }
 
 /// What is paused.
@@ -119,14 +143,8 @@ impl Paused {
 
 pub(crate) async fn run(place: &Place, args: &Status) -> Result<(), Failure> {
     let config = place::load(place)?;
-    let mut looked = Vec::new();
-    for outbox in place::selected(&config, place)? {
-        looked.push(Looked {
-            store: place::connect(&outbox).await?,
-            outbox,
-            dead: VecDeque::new(),
-        });
-    }
+    let looked = place::selected(&config, place)?.into_iter();
+    let mut looked: Vec<Looked> = looked.map(Looked::new).collect();
     let configured = config.admin.health;
     let limits = Thresholds {
         max_lag: args.max_lag.unwrap_or(configured.max_lag),
@@ -144,7 +162,11 @@ pub(crate) async fn run(place: &Place, args: &Status) -> Result<(), Failure> {
     }
     let standings = look(&mut looked, args, &limits).await?;
     Failure::unless_unread(tell(&output, &standings))?;
-    verdict(args, &standings)
+    let away: Vec<String> = looked.into_iter().filter_map(|it| it.away).collect();
+    match away.is_empty() {
+        true => verdict(args, &standings),
+        false => Err(Failure::Unavailable(away.join("\n"))),
+    }
 }
 
 async fn watch(
@@ -175,9 +197,13 @@ async fn look(
 ) -> Result<Vec<Standing>, Failure> {
     let mut standings = Vec::new();
     for it in looked {
+        it.away = None;
         standings.push(match standing(it, args, limits).await {
-            // Who watches wants to see it go, and come back.
-            Err(Failure::Unavailable(_)) if args.watch => lost(it, limits),
+            // The others stand as they do; and who watches wants to see it go, and come back.
+            Err(Failure::Unavailable(why)) => {
+                it.away = Some(why);
+                lost(it, limits)
+            }
             standing => standing?,
         });
     }
@@ -231,12 +257,14 @@ async fn standing(
     args: &Status,
     limits: &Thresholds,
 ) -> Result<Standing, Failure> {
-    let store = looked.store.clone();
-    let stats = store.stats().await?;
-    let discarded = discarded(&*store, &stats).await?;
+    let store = looked.open().await?;
+    let away = |error| Failure::to_reach(&looked.outbox, error);
+    let stats = store.stats().await.map_err(away)?;
+    let discarded = discarded(&*store, &stats).await.map_err(away)?;
     let dead = stats.dead.saturating_sub(discarded);
-    let pauses = store.pauses().await?;
-    let checks = health::judge(&evidence(looked, &stats, dead, &pauses).await, limits);
+    let pauses = store.pauses().await.map_err(away)?;
+    let evidence = evidence(looked, &*store, &stats, dead, &pauses).await;
+    let checks = health::judge(&evidence, limits);
     let findings = findings(&stats, dead, args, limits, &checks);
     let paused: Vec<Paused> = pauses.into_iter().map(Paused::new).collect();
     Ok(Standing {
@@ -255,14 +283,20 @@ async fn standing(
     })
 }
 
-async fn evidence(looked: &mut Looked, stats: &Stats, dead: u64, pauses: &[Pause]) -> Evidence {
+async fn evidence(
+    looked: &mut Looked,
+    store: &dyn Store,
+    stats: &Stats,
+    dead: u64,
+    pauses: &[Pause],
+) -> Evidence {
     let now = Instant::now();
     looked.dead.push_back((now, dead));
     while looked.dead.len() > 1 && looked.dead[0].0 + DEAD_OVER < now {
         looked.dead.pop_front();
     }
     let leader = match looked.outbox.settings.mode {
-        Mode::SingleActive => Leader::of(&*looked.store).await.ok(),
+        Mode::SingleActive => Leader::of(store).await.ok(),
         _ => Some(Leader::NotNeeded),
     };
     let pause = pauses.iter().find(|it| it.target == Target::Outbox);

@@ -255,17 +255,8 @@ fn health(values: &mut Values) -> Option<Thresholds> {
 fn check(values: &mut Values, admin: &Admin) {
     let broken = ["tokens", "tokens_file", "listen"];
     let broken = broken.map(|name| values.is_broken(&format!("admin.{name}")));
-    let open = !admin.listen.ip().is_loopback() && admin.tokens.is_empty();
-    if admin.enabled && open && !broken.contains(&true) {
-        let message = format!(
-            "{} can be reached from other machines, and there are no tokens",
-            admin.listen
-        );
-        let help = "run `posthaste token create NAME` and put the line that it prints under tokens, or listen on 127.0.0.1";
-        let at = values.place("admin.listen");
-        values
-            .problems
-            .push(Problem::error(at, "admin.listen", message, help));
+    if admin.enabled && admin.tokens.is_empty() && !broken.contains(&true) {
+        refuse_open(values, admin);
     }
     for (place, token) in admin.tokens.iter().enumerate() {
         if admin.tokens[..place].iter().any(|it| it.name == token.name) {
@@ -277,6 +268,40 @@ fn check(values: &mut Values, admin: &Admin) {
                 .push(Problem::error(at, "admin.tokens", message, help));
         }
     }
+}
+
+/// Without tokens everybody who gets here is let in: that has to be meant, and for this machine only.
+fn refuse_open(values: &mut Values, admin: &Admin) {
+    let given = |path: &&str| matches!(values.get(path).1, Origin::Given(_));
+    let lists = ["admin.tokens", "admin.tokens_file"];
+    let (path, message, help) = if let Some(list) = lists.into_iter().find(given) {
+        (
+            list,
+            "there is no token in it, and without any everybody on this machine is let in"
+                .to_owned(),
+            "run `posthaste token create NAME` and put the line that it prints there, or leave it out",
+        )
+    } else if !admin.listen.ip().is_loopback() {
+        (
+            "admin.listen",
+            format!(
+                "{} can be reached from other machines, and there are no tokens",
+                admin.listen
+            ),
+            "run `posthaste token create NAME` and put the line that it prints under tokens, or listen on 127.0.0.1",
+        )
+    } else if !admin.allowed_hosts.is_empty() {
+        (
+            "admin.allowed_hosts",
+            "it may be called by these names, and there are no tokens".to_owned(),
+            "run `posthaste token create NAME` and put the line that it prints under tokens: whoever comes through something before it seems to be on this machine",
+        )
+    } else {
+        return;
+    };
+    let at = values.place(path);
+    let problem = Problem::error(at, path, message, help);
+    values.problems.push(problem);
 }
 
 fn refuse_half(values: &mut Values, given: &str, missing: &str) -> Option<Admin> {

@@ -2,7 +2,7 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 
@@ -73,6 +73,34 @@ fn who_connects_and_says_nothing_keeps_nobody_out() {
         }
     }
     assert_eq!(probe.send().status, 200, "and the address may come back");
+}
+
+#[test]
+fn who_asks_and_does_not_read_is_let_go() {
+    let scene = Scene::sqlite();
+    let daemon = scene.run();
+    let ask = daemon.ask("GET", "/page/app.js").text();
+    let again = ask.replace("Connection: close\r\n", "");
+    let mut stream = TcpStream::connect(&daemon.address).unwrap();
+    let second = Some(Duration::from_secs(1));
+    stream.set_write_timeout(second).unwrap();
+    let began = Instant::now();
+    // Until nothing more is taken, and then until nobody is there.
+    let gone = loop {
+        match stream.write_all(again.as_bytes()) {
+            Err(error) if error.kind() != ErrorKind::WouldBlock => break error,
+            _ => assert!(
+                began.elapsed() < Duration::from_secs(90),
+                "it is waited for"
+            ),
+        }
+    };
+    let kinds = [ErrorKind::ConnectionReset, ErrorKind::BrokenPipe];
+    assert!(kinds.contains(&gone.kind()), "{gone}");
+    assert!(
+        began.elapsed() > Duration::from_secs(20),
+        "too early: {gone}"
+    );
 }
 
 /// A connection from another address of this machine.

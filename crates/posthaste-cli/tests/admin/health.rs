@@ -112,6 +112,14 @@ fn a_daemon_without_its_database_is_live_and_not_ready() {
         let health = daemon.get("/healthz").json();
         health["status"] == "ill" && check(&health, "database")["value"] == "does not answer"
     });
+    // Who goes by metrics hears of it, too.
+    let errors = format!(
+        "outbox_store_errors_total{{table=\"{}\",result=\"store.unavailable\"}}",
+        scene.table
+    );
+    eventually("the tries are counted", || {
+        daemon.get("/metrics").body.contains(&errors)
+    });
 }
 
 /// What the daemon and the command tell of the leader: status of the check, its value, and the code.
@@ -144,6 +152,11 @@ fn an_outbox_that_nobody_leads_is_ill_until_somebody_does(scene: &Scene) {
     let looks_on = scene.run();
     let (verdict, value, code) = told(&looks_on);
     assert_eq!((verdict.as_str(), value.as_str()), ("ill", "nobody leads"));
+    // What others deliver, and where to, is not seen by who delivers nothing.
+    let health = looks_on.get("/healthz").json();
+    for unknown in ["destinations", "failures"] {
+        assert_eq!(check(&health, unknown)["status"], "unknown", "{health:#}");
+    }
     assert_eq!(code, 503);
     let (code, leader) = status(scene);
     assert_eq!((code, &leader["value"]), (Some(5), &json!("nobody leads")));

@@ -6,7 +6,7 @@ use posthaste_testkit::disk::{SmallDisk, has_own_mounts};
 use posthaste_testkit::server::{Options, Postgres};
 
 use crate::place::Place;
-use crate::process::{ids, json_lines};
+use crate::process::{Daemon, ids, json_lines};
 
 #[test]
 fn a_database_that_is_not_there_yet_is_waited_for() {
@@ -46,6 +46,71 @@ fn one_database_that_is_not_there_holds_up_no_other() {
     daemon.says("Trying again");
     daemon.delivers(3);
     assert_eq!(daemon.stop().code, 0);
+}
+
+/// Another outbox, in a database that is not there.
+const ABSENT: &str = "[[outbox]]\ntable = \"other_outbox\"\n\
+                      database.url = \"postgres://postgres:hunter2@127.0.0.1:1/shop\"\n";
+const NAMED: &str = "public.other_outbox at postgres://postgres:***@127.0.0.1:1/shop: \
+                     the database is not reachable";
+
+// B22
+#[test]
+fn of_several_databases_the_one_that_is_away_is_named_and_the_others_stand_as_they_do() {
+    let place = Place::sqlite();
+    place.migrated().enqueue(3);
+    let there = std::fs::read_to_string(place.file("posthaste.toml")).unwrap();
+    place.write(&(ABSENT.to_owned() + &there));
+    for flags in [&["status"][..], &["status", "--check"]] {
+        let told = place.ask(flags);
+        let rows: Vec<Vec<&str>> = told
+            .out
+            .lines()
+            .map(|it| it.split('\t').collect())
+            .collect();
+        assert_eq!(rows.len(), 3, "{told:?}");
+        assert_eq!(rows[1][0], "public.other_outbox");
+        assert!(rows[1][7].contains("does not answer"), "{told:?}");
+        assert_eq!((rows[2][0], rows[2][1]), (place.table.as_str(), "3"));
+        let why = told.fails(3);
+        assert!(why.contains(NAMED), "{why}");
+    }
+    let told = place.ask(&["status", "--json"]);
+    let lines = json_lines(&told.out);
+    assert_eq!(
+        (&lines[0]["healthy"], &lines[1]["pending"]),
+        (&false.into(), &3.into())
+    );
+}
+
+// B22
+#[test]
+fn who_watches_sees_a_database_that_was_not_there_come() {
+    let mut server = Postgres::start(Options::new()).unwrap();
+    let place = Place::at(&server.url());
+    place.migrated().enqueue(3);
+    server.stop().unwrap();
+    let watch = place.posthaste(&["status", "--watch", "--every", "100ms", "--json"]);
+    let watch = Daemon::start(watch);
+    watch.prints("does not answer");
+    server.start_again().unwrap();
+    watch.prints("\"pending\":3");
+}
+
+// B22
+#[test]
+fn migrate_tells_what_it_has_done_before_a_database_was_away() {
+    let place = Place::sqlite();
+    let there = std::fs::read_to_string(place.file("posthaste.toml")).unwrap();
+    place.write(&(there + ABSENT));
+    let told = place.ask(&["migrate"]);
+    assert!(told.out.contains(&place.table), "{told:?}");
+    assert!(told.out.contains("set up"), "{told:?}");
+    let why = told.fails(3);
+    assert!(why.contains(NAMED), "{why}");
+    let told = place.ask(&["migrate", "--check"]);
+    assert!(told.out.contains("up to date"), "{told:?}");
+    assert!(told.fails(3).contains(NAMED));
 }
 
 fn goes_away_and_comes_back(away: impl FnOnce(&mut Postgres)) {

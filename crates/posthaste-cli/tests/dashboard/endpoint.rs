@@ -52,13 +52,18 @@ fn answer(stream: TcpStream, mended: &AtomicBool) {
         .iter()
         .find_map(|it| it.strip_prefix("content-length:"));
     let length: usize = length.map_or(0, |it| it.trim().parse().unwrap());
-    let _ = reader.read_exact(&mut vec![0; length]);
+    let mut body = vec![0; length];
+    let _ = reader.read_exact(&mut body);
+    let is_photo = String::from_utf8_lossy(&body).contains("shop.photo")
+        || lines.iter().any(|it| it.contains("shop.photo"));
     if lines[0].contains(" /mend ") {
         mended.store(true, Ordering::Relaxed);
     }
-    let status = match mended.load(Ordering::Relaxed) {
-        true => "204 No Content",
-        false => "400 Bad Request",
+    let status = match (mended.load(Ordering::Relaxed), is_photo) {
+        (true, _) => "204 No Content",
+        // A kind of error of its own.
+        (false, true) => "415 Unsupported Media Type",
+        (false, false) => "400 Bad Request",
     };
     let text = format!("HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
     let _ = (&stream).write_all(text.as_bytes());

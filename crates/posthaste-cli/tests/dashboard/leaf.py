@@ -54,8 +54,13 @@ with Browser(sys.argv[1]) as browser:
 
     # A redelivery that is begun and given up: the rest stays dead.
     tab.press("g"), tab.press("d")
-    tab.until("!!document.querySelector('.group')")
+    tab.until("document.querySelectorAll('.group').length === 2", "both kinds of errors")
+    tab.click("input[aria-label='Select all groups']")
+    tab.sees("121 events in 2 groups selected")
+    tab.click("input[aria-label='Select all groups']")
+    tab.sees("121 dead events in 2 groups")
     tab.click(".group input[type=checkbox]")
+    tab.sees("120 events in 1 group selected")
     tab.click("button", "Preview redelivery…")
     tab.type("dialog input[name=why]", "to see what happens")
     tab.type("dialog input[name=rate]", "1")

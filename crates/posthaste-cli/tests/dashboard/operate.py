@@ -92,21 +92,42 @@ with Browser(sys.argv[1]) as browser:
     steps = tab.run("[...document.querySelectorAll('.timeline strong')].map((it) => it.textContent)")
     assert steps[:3] == ["Enqueued", "Attempt 1: rejected", "Redelivered by operator"] and steps[-1] == "Delivered", steps
 
-    # The dead by their errors: select, preview, confirm, and watch it; pause and resume it.
+    # One is given up. What somebody gave up needs nobody any more, and is not brought back unawares.
     tab.press("g"), tab.press("d")
     tab.until("document.querySelector('.group .count')?.textContent === '32'", "a group of 32")
     tab.until("document.querySelector('.badge').textContent === '32'", "the live count of the dead")
-    tab.click(".group input[type=checkbox]")
-    tab.sees("32 events in 1 group selected")
+    tab.click(".group a", "an example")
+    tab.click("button", "Discard…")
+    tab.type("dialog input[name=why]", "a test card")
+    tab.click("dialog button.danger", "Discard")
+    tab.sees("a test card")
+    tab.press("g"), tab.press("d")
+    tab.sees("31 dead events in 1 group, 1 discarded")
+    tab.click("input[aria-label='Select all groups']")
+    tab.sees("31 events in 1 group selected")
+    tab.until("document.querySelector(\"input[aria-label='Select all groups']\").checked", "that these are all")
+    tab.click("button", "Preview redelivery…")
+    tab.sees("Redeliver 31 events?")
+    tab.sees("hook")
+    tab.misses("Somebody gave")
+    tab.click("dialog button", "Cancel")
+    tab.until("!document.querySelector('dialog')")
+
+    # The dead by their errors: select, preview, confirm, and watch it; pause and resume it.
+    tab.click(".group[data-reason=discarded] input[type=checkbox]")
+    tab.sees("32 events in 2 groups selected")
     tab.click("button", "Preview redelivery…")
     tab.sees("Redeliver 32 events?")
-    tab.sees("hook")
+    tab.sees("Somebody gave")
     if pictures:
         tab.picture(f"{pictures}/preview.png", whole=False)
     tab.type("dialog input[name=why]", "the endpoint is mended")
+    tab.sees("2 redeliveries, which share the rate")
     # Slow enough to be paused before it is done.
-    tab.type("dialog input[name=rate]", "3")
+    tab.type("dialog input[name=rate]", "7")
     tab.click("dialog button.main", "Redeliver 32 events")
+    tab.until("[...document.querySelectorAll('.job')].filter((it) => it.textContent.includes('at most 3/s')).length === 2", "half of the rate for each")
+    tab.until("document.querySelectorAll('.job[data-state=done]').length === 1", "the smaller one is done")
     tab.click(".job button", "Pause")
     tab.type("dialog input[name=why]", "one moment")
     tab.click("dialog button.main", "Pause")
@@ -116,8 +137,8 @@ with Browser(sys.argv[1]) as browser:
     tab.click(".job button", "Resume")
     tab.type("dialog input[name=why]", "go on")
     tab.click("dialog button.main", "Resume")
-    tab.until("document.querySelector('.job')?.dataset.state === 'done'")
-    tab.sees("32 of 32")
+    tab.until("document.querySelectorAll('.job[data-state=done]').length === 2")
+    tab.sees("31 of 31")
     tab.sees("Nothing is dead")
     tab.until("document.querySelector('.badge').textContent === ''", "nothing dead, live")
 

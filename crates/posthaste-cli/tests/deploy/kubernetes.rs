@@ -84,6 +84,14 @@ fn all_manifests_are_about_the_same_pods() {
     assert!(stay < replicas, "a machine could never be drained");
 }
 
+// When a database is away, nobody is ready, and somebody has to look.
+#[test]
+fn operators_reach_pods_that_are_not_ready_and_stay_with_the_one_that_knows_their_session() {
+    let service = of_kind("Service");
+    assert_eq!(service["spec"]["publishNotReadyAddresses"], true);
+    assert_eq!(service["spec"]["sessionAffinity"], "ClientIP");
+}
+
 #[test]
 fn the_pods_stop_in_time_and_may_do_nothing_else() {
     let pod = pod();

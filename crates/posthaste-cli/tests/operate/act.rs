@@ -3,6 +3,7 @@
 use posthaste::Status;
 use posthaste::Status::{Dead, Delivered, Pending, Processing};
 use posthaste::store::Store;
+use posthaste_testkit::bed::{Bed, OnPostgres};
 
 use crate::support::{
     Answer, HOUR, Place, Shop, all, bury, deliver, every_place, program, run, snapshot,
@@ -401,6 +402,49 @@ async fn cleaning_removes_only_what_is_past_its_retention(place: impl Place) {
     assert!(told.starts_with("archived 3 from"), "{told}");
     assert_eq!(place.archive().await.len(), 3);
     assert!(all(&store).await.is_empty());
+}
+
+// B14
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_outbox_that_cannot_be_counted_in_time_is_cleaned_all_the_same() {
+    let place = OnPostgres::new().await;
+    let store = place.relay().await;
+    let messages = vec![crate::support::message(crate::support::PAID); 2300];
+    place.enqueue(&messages).await.unwrap();
+    while deliver(&store).await > 0 {}
+    place.pass(2 * HOUR).await;
+    // As slow as in an outbox of hundreds of millions: a count of our own is found before PostgreSQL's.
+    let fresh = place.fresh();
+    let schema = fresh.table.schema();
+    let slow = format!(
+        "create function {schema}.nap(bigint) returns bigint language sql as $$
+           select case when strpos(current_query(), 'last_error') > 0 then (select $1 from pg_sleep(60)) else $1 + 1 end
+         $$;
+         create aggregate {schema}.count(*) (sfunc = {schema}.nap, stype = bigint, initcond = '0')"
+    );
+    fresh.client.batch_execute(&slow).await.unwrap();
+    let path = format!("options=-c%20search_path%3D{schema},pg_catalog");
+    let (database, table) = (format!("{}?{path}", fresh.url), fresh.table.to_string());
+    let clean = |flags: &[&str]| {
+        let place = ["--database", &database, "--table", &table];
+        let mut command = program(&[&["clean", "--older-than", "1h"], flags, &place].concat());
+        Answer::of(command.output().unwrap())
+    };
+    let dry = clean(&["--dry-run", "--dead-older-than", "1h"]).ok();
+    assert!(
+        dry.contains("at least 5 delivered more than 1h ago and at least 0 dead"),
+        "{dry}"
+    );
+    assert_eq!(all(&store).await.len(), 2300);
+    let json = clean(&["--yes", "--json"]).json();
+    assert_eq!(
+        (&json[0]["delivered"], &json[0]["at_least"]),
+        (&5.into(), &true.into())
+    );
+    assert_eq!(json[0]["removed"], 2300);
+    assert!(all(&store).await.is_empty());
+    let log = store.audit(None, 1).await.unwrap();
+    assert!(log[0].why.contains("at least 5 delivered"), "{log:?}");
 }
 
 // B14, K6

@@ -33,6 +33,8 @@ export function show(view) {
   }
 
   const key = (it) => `${it.fingerprint} ${it.reason}`;
+  // What somebody gave up stays so, unless it is picked by hand.
+  const isGivenUp = (it) => it.reason === "discarded";
   // The oldest and newest of a group change all the time; which it is does not.
   const filter = (it) => ({ ...words, status: "dead", fingerprint: it.fingerprint, reason: it.reason });
 
@@ -52,13 +54,16 @@ export function show(view) {
 
   function sum() {
     const picked = known.filter((it) => chosen.has(key(it)));
+    const left = known.filter((it) => !isGivenUp(it));
     const total = (of) => of.reduce((n, it) => n + it.count, 0);
-    say(told, picked.length ? `${plural(total(picked), "event")} in ${plural(picked.length, "group")} selected` : `${plural(total(known), "dead event")} in ${plural(known.length, "group")}`);
+    const givenUp = total(known.filter(isGivenUp));
+    say(told, picked.length ? `${plural(total(picked), "event")} in ${plural(picked.length, "group")} selected` : `${plural(total(left), "dead event")} in ${plural(left.length, "group")}${givenUp ? `, ${count(givenUp)} discarded` : ""}`);
     if (button) {
       button.disabled = !picked.length;
       button.title = picked.length ? "" : "Select at least one group first";
     }
-    all.checked = known.length > 0 && picked.length === known.length;
+    all.disabled = !left.length && !picked.length;
+    all.checked = left.length > 0 && left.every((it) => chosen.has(key(it)));
     all.indeterminate = picked.length > 0 && !all.checked;
   }
 
@@ -70,8 +75,10 @@ export function show(view) {
   }
 
   function chooseAll() {
-    for (const box of groups.querySelectorAll("input[type=checkbox]")) {
-      if (box.checked !== all.checked) box.click();
+    const wanted = all.checked && known.some((it) => !isGivenUp(it));
+    const those = wanted ? ".group:not([data-reason=discarded]) " : "";
+    for (const box of groups.querySelectorAll(`${those}input[type=checkbox]`)) {
+      if (box.checked !== wanted) box.click();
     }
   }
 
@@ -85,7 +92,7 @@ export function show(view) {
 
   function group(it) {
     const box = h("input", { type: "checkbox", "aria-label": `Select ${it.error ?? it.reason}` });
-    const node = h("article.card.group", { "data-chosen": chosen.has(key(it)) },
+    const node = h("article.card.group", { "data-chosen": chosen.has(key(it)), "data-reason": it.reason },
       view.may && box,
       h("div.grow", {},
         h("p.error", {}, it.error ?? h("span.dim", {}, "no error is told")),

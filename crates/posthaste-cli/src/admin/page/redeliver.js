@@ -8,6 +8,9 @@ import { count, plural } from "./format.js";
 // A delivered event is history: what is sent again is another one.
 const COPIES = "Delivered events are sent again as new events, with ids of their own: consumers handle them again. Their header posthaste-redelivery-of names the event that each is a copy of.";
 
+// What a colleague decided is not undone unawares.
+const GIVEN_UP = "Somebody gave some of these up: they were discarded, and are delivered all the same.";
+
 const RATE = { name: "rate", label: "At most this many a second", type: "number", min: 1, max: 1_000_000, value: 100 };
 
 // What is to be redelivered by one filter.
@@ -30,15 +33,18 @@ export async function redeliverAll(view, filters) {
   if (!found && !more) return ask({ title: "Nothing to redeliver", body: h("p", {}, "No event matches any more.") });
   const many = more ? "more events than could be counted" : plural(found, "event");
   const copies = filters.some((it) => (it.status ?? "").includes("delivered"));
+  const givenUp = filters.some((it) => it.reason === "discarded");
   const begun = new Set();
   const done = await ask({
     title: `Redeliver ${many}?`, action: more ? "Redeliver them" : `Redeliver ${many}`,
-    body: [everything && h("p.failure", {}, "Nothing narrows this down: it is every event of this status."), copies && h("p.failure", {}, COPIES), preview(previews)],
+    body: [everything && h("p.failure", {}, "Nothing narrows this down: it is every event of this status."), copies && h("p.failure", {}, COPIES), givenUp && h("p.failure", {}, GIVEN_UP), preview(previews),
+      asked.length > 1 && h("p.dim", {}, `These are ${asked.length} redeliveries, which share the rate: each gets at least one a second.`)],
     fields: [WHY, RATE],
     act: async ({ why, rate }) => {
+      const share = rate ? Math.max(1, Math.floor(Number(rate) / asked.length)) : null;
       for (const [place, it] of asked.entries()) {
         if (begun.has(it)) continue;
-        await post(view.path`redeliver`, { ...it, why, rate: rate ? Number(rate) : null, job: ids[place] });
+        await post(view.path`redeliver`, { ...it, why, rate: share, job: ids[place] });
         begun.add(it);
       }
     },
