@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 
 use crate::circuit::{Admission, Circuit};
-use crate::pace::{LATEST_SHARE, LOOKING_SHARE, Look};
+use crate::pace::{LATEST_SHARE, LOOKING_SHARE, recovered, rested};
+use crate::relay::Taken;
 use crate::route::REMEMBERED;
 use crate::sink::Sink;
 use crate::tally::Tally;
@@ -104,11 +105,19 @@ impl Destination {
         until.is_none_or(|until| now >= until)
     }
 
-    /// Such a claim began then and got this many events. Whether there is more, as far as it came.
-    pub(crate) fn was_looked_for(&self, events: usize, more: bool, started: Instant) {
-        let share = if more { LATEST_SHARE } else { LOOKING_SHARE };
-        let until = (events == 0).then(|| Look::since(started).over(share));
-        *self.looked_for.lock().expect("not poisoned") = until;
+    /// Takes note of such a claim.
+    pub(crate) fn was_looked_for(&self, taken: &Taken) {
+        let share = match taken.more {
+            true => LATEST_SHARE,
+            false => LOOKING_SHARE,
+        };
+        let at = (taken.events == 0).then(|| rested(taken.took, share));
+        *self.looked_for.lock().expect("not poisoned") = at;
+    }
+
+    /// Such a claim began then and failed.
+    pub(crate) fn failed_to_look_for(&self, started: Instant) {
+        *self.looked_for.lock().expect("not poisoned") = Some(recovered(started));
     }
 
     pub(crate) fn in_hand(&self) -> usize {
@@ -189,16 +198,25 @@ mod tests {
     #[test]
     fn claims_for_one_alone_take_a_bounded_share_of_the_time() {
         let destination = Destination::new("d".to_owned(), Arc::new(sink::stdout()));
-        let now = Instant::now();
-        let ago = |seconds| now - Duration::from_secs(seconds);
-        assert!(destination.may_be_looked_for(now));
-        for (more, least, most) in [(false, 19, 21), (true, 4, 6)] {
-            destination.was_looked_for(0, more, ago(1));
-            let at = |seconds| destination.may_be_looked_for(now + Duration::from_secs(seconds));
-            assert!(!at(least) && at(most + 60));
+        let after =
+            |seconds| destination.may_be_looked_for(Instant::now() + Duration::from_secs(seconds));
+        assert!(after(0));
+        let taken = |events, more| Taken {
+            events,
+            bytes: 0,
+            more,
+            took: Duration::from_secs(2),
+            waiting: Vec::new(),
+            keys: HashSet::new(),
+        };
+        for (more, rest) in [(false, 40), (true, 10)] {
+            destination.was_looked_for(&taken(0, more));
+            assert!(!after(rest / 2) && after(rest));
         }
-        destination.was_looked_for(1, false, ago(1));
-        assert!(destination.may_be_looked_for(now));
+        destination.was_looked_for(&taken(1, false));
+        assert!(after(0));
+        destination.failed_to_look_for(Instant::now() - Duration::from_secs(60));
+        assert!(!after(30) && after(70));
     }
 
     #[test]

@@ -23,6 +23,10 @@ const IDLE_SHARE: u32 = 50;
 pub(crate) const LOOKING_SHARE: u32 = 20;
 /// And looking at the latest, where new events are found while others wait, this part.
 pub(crate) const LATEST_SHARE: u32 = 5;
+/// A look that took long may have waited for a lock. So the next one comes after this long at the latest, unless it then
+/// took more than this part of the time.
+const LONGEST_REST: Duration = Duration::from_secs(60);
+const LARGEST_SHARE: u32 = 4;
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// What an event is taken to weigh before any was seen.
 const FIRST_GUESS: usize = 64 * 1024;
@@ -30,10 +34,11 @@ const FIRST_GUESS: usize = 64 * 1024;
 pub(crate) struct Pace {
     poll_interval: Duration,
     last_event: Instant,
-    last_oldest: Option<Look>,
-    /// The last look onward, and the last one at the latest, if it went past events none of which could be claimed.
-    onward_in_vain: Option<Look>,
-    latest_in_vain: Option<Look>,
+    /// When to look from the oldest on again.
+    oldest_at: Option<Instant>,
+    /// And onward, and at the latest, if the last look there failed or went past events none of which could be claimed.
+    onward_at: Option<Instant>,
+    latest_at: Option<Instant>,
     /// Where the last look was, if it was in vain: further on there may be more.
     passed: Option<Reach>,
     keys: Keys,
@@ -46,26 +51,15 @@ pub(crate) struct Pace {
     event_bytes: usize,
 }
 
-/// When a look ended, and how long it took.
-#[derive(Clone, Copy)]
-pub(crate) struct Look {
-    ended: Instant,
-    took: Duration,
+/// When to look again after a look that took so long, if it may take this part of the time.
+pub(crate) fn rested(took: Duration, share: u32) -> Instant {
+    Instant::now() + (took * share).min(LONGEST_REST.max(took * LARGEST_SHARE))
 }
 
-impl Look {
-    pub(crate) fn since(started: Instant) -> Self {
-        let ended = Instant::now();
-        Self {
-            ended,
-            took: ended - started,
-        }
-    }
-
-    /// Once so much time has passed, another one takes at most this part of it.
-    pub(crate) fn over(self, share: u32) -> Instant {
-        self.ended + self.took * share
-    }
+/// When to look again after a look that failed: it may have been the database, or that it takes too long.
+pub(crate) fn recovered(started: Instant) -> Instant {
+    let now = Instant::now();
+    now + (now - started)
 }
 
 impl Pace {
@@ -73,9 +67,9 @@ impl Pace {
         Self {
             poll_interval,
             last_event: Instant::now(),
-            last_oldest: None,
-            onward_in_vain: None,
-            latest_in_vain: None,
+            oldest_at: None,
+            onward_at: None,
+            latest_at: None,
             passed: None,
             keys: Keys::new(Instant::now()),
             of_keys: false,
@@ -92,13 +86,11 @@ impl Pace {
         let idle = now.saturating_duration_since(self.last_event);
         let least = (self.strain * STRAIN_SHARE).clamp(BRISK, LONGEST_STRAIN);
         let pause = (idle / IDLE_SHARE).max(least).min(self.poll_interval);
-        match self.latest_in_vain {
-            // There is more that nobody has looked at yet, after a long line that waits.
-            Some(look) => {
-                let over = look.over(LATEST_SHARE).saturating_duration_since(now);
-                pause.min(over.max(BRISK))
-            }
-            None => pause,
+        match self.latest_at {
+            // There is more that nobody has looked at yet, after a long line that waits. If it is time and nobody looks,
+            // nobody may.
+            Some(at) if at > now => pause.min((at - now).max(BRISK)),
+            _ => pause,
         }
     }
 
@@ -119,11 +111,11 @@ impl Pace {
 
     /// Where to look now, if anywhere.
     pub(crate) fn reach(&self, now: Instant) -> Option<Reach> {
-        let is_over = |last: Option<Look>, share| last.is_none_or(|look| now >= look.over(share));
+        let is_over = |at: Option<Instant>| at.is_none_or(|at| now >= at);
         let may = |reach: &Reach| match reach {
-            Reach::Oldest => is_over(self.last_oldest, LOOKING_SHARE),
-            Reach::Onward => is_over(self.onward_in_vain, LOOKING_SHARE),
-            Reach::Latest => is_over(self.latest_in_vain, LATEST_SHARE),
+            Reach::Oldest => is_over(self.oldest_at),
+            Reach::Onward => is_over(self.onward_at),
+            Reach::Latest => is_over(self.latest_at),
             Reach::Aside => false,
         };
         // After one that was in vain, those further on have their turn.
@@ -136,7 +128,7 @@ impl Pace {
     }
 
     pub(crate) fn look_from_oldest(&mut self) {
-        (self.last_oldest, self.passed) = (None, None);
+        (self.oldest_at, self.passed) = (None, None);
     }
 
     /// The last event of each key that was settled.
@@ -178,6 +170,8 @@ impl Pace {
 
     /// The store failed to claim for these keys.
     pub(crate) fn failed_of_keys(&mut self, keys: Vec<String>) {
+        // Looks have their turn all the same: it may be these keys alone that fail.
+        self.of_keys = true;
         keys.into_iter().for_each(|key| self.keys.ask(key));
     }
 
@@ -194,26 +188,34 @@ impl Pace {
 
     /// The store failed to look there. It may be that look alone which fails: others have their turn.
     pub(crate) fn failed_to_look(&mut self, reach: Reach, started: Instant) {
-        self.passed = Some(reach);
-        if reach == Reach::Oldest {
-            self.last_oldest = Some(Look::since(started));
+        (self.of_keys, self.passed) = (false, Some(reach));
+        let at = Some(recovered(started));
+        match reach {
+            Reach::Oldest => self.oldest_at = at,
+            Reach::Onward => self.onward_at = at,
+            Reach::Latest => self.latest_at = at,
+            Reach::Aside => {}
         }
     }
 
     /// Takes note of a claim. Gives back whether to look again at once.
-    pub(crate) fn claimed(&mut self, reach: Reach, started: Instant, taken: Taken) -> bool {
-        let look = Look::since(started);
+    pub(crate) fn claimed(&mut self, reach: Reach, taken: Taken) -> bool {
         self.failures = 0;
         if reach != Reach::Oldest && taken.events < FEW {
-            self.feel(look.took);
+            self.feel(taken.took);
         }
         self.of_keys = false;
+        if !taken.more {
+            // It came to the end, past the latest.
+            self.latest_at = None;
+        }
         let in_vain = taken.events == 0 && taken.more;
         self.passed = in_vain.then_some(reach);
+        let after = |share| in_vain.then(|| rested(taken.took, share));
         match reach {
-            Reach::Oldest => self.last_oldest = Some(look),
-            Reach::Onward => self.onward_in_vain = in_vain.then_some(look),
-            Reach::Latest => self.latest_in_vain = in_vain.then_some(look),
+            Reach::Oldest => self.oldest_at = Some(rested(taken.took, LOOKING_SHARE)),
+            Reach::Onward => self.onward_at = after(LOOKING_SHARE),
+            Reach::Latest => self.latest_at = after(LATEST_SHARE),
             Reach::Aside => {}
         }
         // Past events that wait, it looks further on: onward, then at the latest, then it pauses.
@@ -247,6 +249,7 @@ mod tests {
             events,
             bytes,
             more: false,
+            took: MS(1),
             waiting: Vec::new(),
             keys: HashSet::new(),
         }
@@ -292,12 +295,23 @@ mod tests {
         let mut pace = Pace::new(MS(1000));
         let now = Instant::now();
         assert_eq!(pace.reach(now), Some(Reach::Oldest));
-        pace.last_oldest = Some(Look {
-            ended: now,
-            took: MS(10),
-        });
-        assert_eq!(pace.reach(now + MS(199)), Some(Reach::Onward));
-        assert_eq!(pace.reach(now + MS(200)), Some(Reach::Oldest));
+        let after = |pace: &Pace, time| pace.reach(Instant::now() + time);
+        for (took, rest) in [
+            (MS(1000), MS(20_000)),
+            // It may have waited for a lock.
+            (MS(10_000), MS(60_000)),
+            (MS(100_000), MS(400_000)),
+        ] {
+            pace.claimed(
+                Reach::Oldest,
+                Taken {
+                    took,
+                    ..taken(1, 1)
+                },
+            );
+            assert_eq!(after(&pace, rest / 2), Some(Reach::Onward));
+            assert_eq!(after(&pace, rest), Some(Reach::Oldest));
+        }
         pace.look_from_oldest();
         assert_eq!(pace.reach(now), Some(Reach::Oldest));
     }
@@ -320,7 +334,7 @@ mod tests {
             waiting: all.clone(),
             ..taken(0, 0)
         };
-        assert!(!pace.claimed(Reach::Onward, now, passed));
+        assert!(!pace.claimed(Reach::Onward, passed));
         assert!(pace.keys(10, now).is_empty() && pace.is_waiting());
         pace.settled(settled);
         assert_eq!(pace.keys(2, now), all[..2]);
@@ -331,10 +345,12 @@ mod tests {
         };
         pace.claimed_of_keys(all[..2].to_vec(), of_one);
         assert!(pace.keys(9, now).is_empty(), "looks have their turn");
-        let again = pace.claimed(Reach::Onward, now, taken(0, 0));
+        let again = pace.claimed(Reach::Onward, taken(0, 0));
         assert!(again, "and are followed at once");
         assert_eq!(pace.keys(9, now), keys(&["c", "b"]) as Vec<String>);
         pace.failed_of_keys(all.clone());
+        assert!(pace.keys(9, now).is_empty(), "nor may those that fail");
+        assert!(pace.claimed(Reach::Onward, taken(0, 0)));
         assert_eq!(pace.keys(9, now), all);
     }
 
@@ -342,29 +358,28 @@ mod tests {
     fn a_long_line_of_waiting_events_does_not_hide_new_ones_nor_take_all_the_time() {
         let mut pace = Pace::new(MS(1000));
         let now = Instant::now();
-        let look = Look {
-            ended: now,
-            took: MS(10),
+        let slow = || Taken {
+            took: MS(1000),
+            ..blocked()
         };
-        (pace.last_oldest, pace.onward_in_vain) = (Some(look), Some(look));
-        assert_eq!(pace.reach(now + MS(199)), Some(Reach::Latest));
-        pace.last_oldest = Some(Look {
-            ended: now + MS(100),
-            ..look
-        });
-        assert_eq!(pace.reach(now + MS(200)), Some(Reach::Onward));
-        assert!(pace.claimed(Reach::Onward, now, blocked()));
+        let rest = |reach: Option<Instant>| reach.unwrap() - Instant::now();
+        assert!(pace.claimed(Reach::Oldest, slow()));
+        assert!(pace.claimed(Reach::Onward, slow()));
+        assert!(rest(pace.onward_at) > MS(10_000));
         assert_eq!(pace.reach(now), Some(Reach::Latest));
-        assert!(!pace.claimed(Reach::Latest, now, blocked()));
-        (pace.onward_in_vain, pace.latest_in_vain) = (pace.last_oldest, Some(look));
-        assert_eq!(pace.reach(now + MS(49)), None);
-        assert_eq!(pace.reach(now + MS(50)), Some(Reach::Latest));
+        assert!(!pace.claimed(Reach::Latest, slow()));
+        assert!(rest(pace.latest_at) <= MS(5000));
+        assert_eq!(pace.reach(now), None);
+        assert_eq!(pace.reach(now + MS(8000)), Some(Reach::Latest));
         // Until all was looked at, it does not slow down.
         pace.last_event = now - MS(100_000);
+        pace.latest_at = Some(now + MS(50));
         assert_eq!(pace.pause(now), MS(50));
-        assert_eq!(pace.pause(now + MS(60)), BRISK);
-        pace.latest_in_vain = None;
-        assert_eq!(pace.pause(now), MS(1000));
+        // But if nobody may look, it does.
+        assert_eq!(pace.pause(now + MS(60)), MS(1000));
+        assert!(pace.reach(now + MS(60_000)).is_some());
+        assert!(!pace.claimed(Reach::Onward, taken(0, 0)));
+        assert_eq!((pace.latest_at, pace.onward_at), (None, None));
     }
 
     #[test]
@@ -374,7 +389,7 @@ mod tests {
         for _ in 0..3 {
             for reach in [Reach::Oldest, Reach::Onward, Reach::Latest] {
                 assert_eq!(pace.reach(now), Some(reach));
-                let again = pace.claimed(reach, Instant::now() - MS(1), blocked());
+                let again = pace.claimed(reach, blocked());
                 assert_eq!(again, reach != Reach::Latest);
             }
             // Long enough for any look to be due again.
@@ -392,25 +407,31 @@ mod tests {
             pace.failed_to_look(Reach::Oldest, now - MS(60_000));
             for _ in 0..10 {
                 assert_eq!(pace.reach(now), Some(Reach::Onward));
-                pace.claimed(Reach::Onward, now, taken(1, 1));
+                pace.claimed(Reach::Onward, taken(1, 1));
             }
         }
-        // If none can look, none is put off for long.
+        // Each rests as long as it took: it may have been the database.
         let now = Instant::now();
-        for reach in [Reach::Onward, Reach::Latest, Reach::Onward, Reach::Latest] {
+        for reach in [Reach::Onward, Reach::Latest] {
             assert_eq!(pace.reach(now), Some(reach));
             pace.failed_to_look(reach, now - MS(60_000));
         }
+        assert_eq!(pace.reach(now), None);
+        assert!(pace.reach(now + MS(70_000)).is_some());
+        // Keys have their turn beside looks that fail.
+        pace.of_keys = true;
+        pace.failed_to_look(Reach::Oldest, now);
+        assert!(!pace.of_keys);
     }
 
     #[test]
     fn large_events_are_asked_for_in_small_numbers() {
         let mut pace = Pace::new(MS(1000));
-        pace.claimed(Reach::Onward, Instant::now(), taken(10, 10 << 20));
+        pace.claimed(Reach::Onward, taken(10, 10 << 20));
         assert_eq!(pace.fitting(16 << 20), 16);
         assert_eq!(pace.fitting(0), 1);
         for _ in 0..60 {
-            pace.claimed(Reach::Onward, Instant::now(), taken(100, 25_000));
+            pace.claimed(Reach::Onward, taken(100, 25_000));
         }
         assert!(pace.fitting(16 << 20) > 10_000);
     }

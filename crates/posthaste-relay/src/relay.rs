@@ -307,10 +307,10 @@ impl Engine {
                     };
                     let started = Instant::now();
                     match self.take(&claim).await {
-                        Ok(taken) => destination.was_looked_for(taken.events, taken.more, started),
+                        Ok(taken) => destination.was_looked_for(&taken),
                         // What is for others may be found all the same.
                         Err(error) => {
-                            destination.was_looked_for(0, false, started);
+                            destination.failed_to_look_for(started);
                             self.log_store("claim", &error);
                         }
                     }
@@ -362,7 +362,7 @@ impl Engine {
                 return Err(error);
             }
         };
-        let again = pace.claimed(reach, started, taken);
+        let again = pace.claimed(reach, taken);
         self.waiting.store(pace.is_waiting(), Memory::Relaxed);
         Ok(again)
     }
@@ -406,7 +406,7 @@ impl Engine {
         self.observer
             .seconds("outbox_claim_seconds", sent.elapsed().as_secs_f64());
         self.observer.number("outbox_claim_batch", claimed.leases());
-        let taken = Taken::of(&mut claimed, !claim.keys.is_empty());
+        let taken = Taken::of(&mut claimed, !claim.keys.is_empty(), sent);
         for died in &claimed.died {
             self.observer.died(died);
         }
@@ -630,6 +630,8 @@ pub(crate) struct Taken {
     pub(crate) events: usize,
     pub(crate) bytes: usize,
     pub(crate) more: bool,
+    /// How long the claim took.
+    pub(crate) took: Duration,
     /// Keys with events that it passed, as they wait for others.
     pub(crate) waiting: Vec<String>,
     /// If it was for some keys: those of which it got events.
@@ -637,12 +639,13 @@ pub(crate) struct Taken {
 }
 
 impl Taken {
-    fn of(claimed: &mut Claimed, for_keys: bool) -> Self {
+    fn of(claimed: &mut Claimed, for_keys: bool, sent: Instant) -> Self {
         let of_keys = claimed.events.iter().filter(|_| for_keys);
         Self {
             events: claimed.events.len() + claimed.died.len() + claimed.malformed.len(),
             bytes: claimed.events.iter().map(|event| event.payload.len()).sum(),
             more: claimed.more,
+            took: sent.elapsed(),
             waiting: std::mem::take(&mut claimed.waiting),
             keys: of_keys
                 .filter_map(|event| event.ordering_key.clone())

@@ -84,7 +84,7 @@ impl Cursors {
     pub(super) fn look(&mut self, claim: &Claim) -> i64 {
         let limit = i64::from(claim.limit);
         if !claim.keys.is_empty() {
-            return (limit * WIDEST / claim.keys.len() as i64).clamp(1, limit);
+            return (limit * WIDEST / claim.keys.len() as i64).clamp(1, limit.max(1));
         }
         let look = limit.max(LOOK) * *self.place(claim).width(claim.reach);
         match claim.reach {

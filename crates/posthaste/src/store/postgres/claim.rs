@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::decode::{self, Timestamp};
 use super::{Postgres, topics};
 use crate::store::cursors::{Cursor, Cursors, End};
-use crate::store::{Claim, Claimed, OnFailure, Ordering, Scope, Store, StoreError};
+use crate::store::{Claim, Claimed, OnFailure, Ordering, Reach, Scope, Store, StoreError};
 
 impl Postgres {
     /// Claims as the owner that others know.
@@ -61,7 +61,7 @@ impl Postgres {
             &bytes,
         ];
         let Ordering::Key(on_failure) = claim.ordering else {
-            let (rows, at) = self.look(claim, "claim", &self.sql.claim, &params).await?;
+            let (rows, at) = self.look(claim, &self.sql.claim, &params).await?;
             let more = rows.len() as i64 >= limit || rows.first().is_some_and(decode::is_cut);
             let last = rows.iter().map(place).max();
             let end = End {
@@ -83,9 +83,7 @@ impl Postgres {
         };
         let keys = (!claim.keys.is_empty()).then_some(&claim.keys);
         params.extend([&look as &(dyn ToSql + Sync), &on_failure, &keys]);
-        let (mut rows, at) = self
-            .look(claim, "claim_keyed", &self.sql.claim_keyed, &params)
-            .await?;
+        let (mut rows, at) = self.look(claim, &self.sql.claim_keyed, &params).await?;
         let seen = rows.iter().find(|row| !decode::is_event(row));
         let looked_at: i64 = seen.map_or(0, |row| row.get("looked_at"));
         // Those that are not text in UTF-8 are found by looks.
@@ -125,11 +123,10 @@ impl Postgres {
     async fn look(
         &self,
         claim: &Claim,
-        name: &'static str,
         sql: &str,
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<(Vec<Row>, Option<i64>), StoreError> {
-        let rows = self.claim.query(name, sql, params);
+        let rows = self.claim.query(statement(claim), sql, params);
         if claim.except_topics.is_empty() && claim.scope == Scope::default() {
             return Ok((rows.await?, None));
         }
@@ -169,6 +166,21 @@ impl Postgres {
         order.sort_unstable_by_key(|(place, _)| *place);
         claimed.events = order.into_iter().map(|(_, event)| event).collect();
         claimed
+    }
+}
+
+/// One for each reach: how long a look from the oldest on takes says nothing about the others.
+fn statement(claim: &Claim) -> &'static str {
+    match (claim.ordering, claim.reach) {
+        (Ordering::None, Reach::Oldest) => "claim oldest",
+        (Ordering::None, Reach::Onward) => "claim onward",
+        (Ordering::None, Reach::Latest) => "claim latest",
+        (Ordering::None, Reach::Aside) => "claim aside",
+        (Ordering::Key(_), _) if !claim.keys.is_empty() => "claim_keyed of some keys",
+        (Ordering::Key(_), Reach::Oldest) => "claim_keyed oldest",
+        (Ordering::Key(_), Reach::Onward) => "claim_keyed onward",
+        (Ordering::Key(_), Reach::Latest) => "claim_keyed latest",
+        (Ordering::Key(_), Reach::Aside) => "claim_keyed aside",
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{Mutex, Notify};
 use tokio_postgres::error::SqlState;
@@ -104,8 +104,9 @@ impl Link {
         sql: &str,
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, StoreError> {
-        let result = in_time(self.patience(name), session.query(name, sql, params)).await;
-        self.end_after(session, name, result).await
+        let asked = Instant::now();
+        let result = in_time(self.patience(), session.query(name, sql, params)).await;
+        self.end_after(session, name, asked, result).await
     }
 
     /// The same for a question that the server is to give up after a while: others wait behind it.
@@ -117,19 +118,24 @@ impl Link {
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, StoreError> {
         let session = self.session().await?;
+        let asked = Instant::now();
         let question = session.query_within(limit, name, sql, params);
-        let result = in_time(self.patience(name), question).await;
-        self.end_after(&session, name, result).await.map_err(slow)
+        let result = in_time(self.patience(), question).await;
+        let result = self.end_after(&session, name, asked, result).await;
+        result.map_err(slow)
     }
 
     async fn end_after<T>(
         &self,
         session: &Arc<Session>,
         name: &'static str,
+        asked: Instant,
         result: Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         let silence = result.as_ref().is_err_and(is_silence);
-        if !silence {
+        // What has only just come to its end will take as long the next time.
+        let is_quick = asked.elapsed() < self.patience;
+        if is_quick && result.as_ref().err().is_none_or(is_answer) {
             self.unanswered().remove(name);
         }
         if result.is_err() {
@@ -147,10 +153,10 @@ impl Link {
 
     /// How long a statement may take. A server that takes sessions and does not answer in time is slow, not gone:
     /// the next session gives it twice as long, or what takes that long would never be done. Others that were
-    /// answered meanwhile say nothing about it.
-    fn patience(&self, name: &str) -> Duration {
-        let doublings = self.unanswered().get(name).copied().unwrap_or_default();
-        self.patience * 2_u32.pow(doublings.min(DOUBLINGS))
+    /// answered meanwhile say nothing about it; and those that wait behind it have as long.
+    fn patience(&self) -> Duration {
+        let doublings = self.unanswered().values().max().copied();
+        self.patience * 2_u32.pow(doublings.unwrap_or_default().min(DOUBLINGS))
     }
 
     fn unanswered(&self) -> std::sync::MutexGuard<'_, HashMap<&'static str, u32>> {
@@ -177,8 +183,9 @@ impl Link {
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<u64, StoreError> {
         let session = self.session().await?;
-        let result = in_time(self.patience(name), session.execute(name, sql, params)).await;
-        self.end_after(&session, name, result).await
+        let asked = Instant::now();
+        let result = in_time(self.patience(), session.execute(name, sql, params)).await;
+        self.end_after(&session, name, asked, result).await
     }
 
     async fn open(&self) -> Result<Session, StoreError> {
@@ -309,6 +316,17 @@ fn is_silence(error: &StoreError) -> bool {
     matches!(error, StoreError::Unavailable(said) if said.is::<Silence>())
 }
 
+/// Whether the server said what is wrong with a statement, and not only that it stopped it.
+fn is_answer(error: &StoreError) -> bool {
+    match error {
+        StoreError::Unavailable(said) | StoreError::Refused(said) | StoreError::Denied(said) => {
+            let said: Option<&ServerError> = said.downcast_ref();
+            said.is_some_and(|said| said.code != SqlState::QUERY_CANCELED.code())
+        }
+        _ => false,
+    }
+}
+
 /// What the server said, without its details: those may quote a row, and with it a payload.
 #[derive(Debug, thiserror::Error)]
 #[error("{message} (SQLSTATE {code})")]
@@ -342,9 +360,10 @@ pub(super) fn classify(error: tokio_postgres::Error) -> StoreError {
 /// A refusal as one of what was to be settled, if it can be that. A table that is not there, or that somebody
 /// changes, may be there again: what was delivered must not be delivered once more for it.
 pub(super) fn of_settlements(error: StoreError) -> StoreError {
-    // Data exceptions, broken constraints, what a view or a trigger says, and what is too complex.
+    // Data exceptions, broken constraints, what a view or a trigger says in whatever language, and what is too long for
+    // an index, or too complex.
     let of_content = |said: &ServerError| {
-        ["22", "23", "44", "P0", "54001"]
+        ["22", "23", "38", "44", "54", "P0"]
             .iter()
             .any(|class| said.code.starts_with(class))
     };
@@ -396,7 +415,36 @@ mod tests {
             let _ = impatient.query("one", "select 1", &[]).await;
         }
         assert!(tries >= 2, "{tries}");
-        assert_eq!(impatient.patience("sleep"), impatient.patience);
+        // It takes as long the next time. What is quick again needs no such patience.
+        assert!(impatient.patience() > impatient.patience);
+        impatient.close().await;
+        for name in ["sleep", "one"] {
+            let mut tries = 0;
+            let asked = async || impatient.query(name, "select 1", &[]).await;
+            while asked().await.is_err() || impatient.unanswered().contains_key(name) {
+                tries += 1;
+                assert!(tries < 10);
+            }
+        }
+        assert_eq!(impatient.patience(), impatient.patience);
+    }
+
+    #[tokio::test]
+    async fn what_waits_behind_it_does_not_cut_it_short() {
+        let mut impatient = link(postgres_url().parse().unwrap());
+        impatient.patience = Duration::from_millis(200);
+        let behind = async || {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            let _ = impatient.query("one", "select 1", &[]).await;
+        };
+        for tries in 0.. {
+            assert!(tries < 10);
+            let slept = impatient.query("sleep", "select pg_sleep(0.5)::text", &[]);
+            let (slept, ()) = tokio::join!(slept, behind());
+            if slept.is_ok() {
+                break;
+            }
+        }
     }
 
     #[tokio::test]
@@ -405,7 +453,7 @@ mod tests {
         let mut config: Config = postgres_url().parse().unwrap();
         config.application_name(&name);
         let mut impatient = link(config.clone());
-        impatient.patience = Duration::from_millis(300);
+        impatient.patience = Duration::from_secs(3);
         let asked = impatient
             .query("sleep", "select pg_sleep(600)::text", &[])
             .await;
