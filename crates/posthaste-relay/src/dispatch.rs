@@ -10,7 +10,6 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use posthaste::store::{OnFailure, Ordering, Tried, Verdict};
@@ -20,7 +19,7 @@ use tracing::Instrument;
 use crate::circuit::Admission;
 use crate::destination::{Destination, Share};
 use crate::plain::plain;
-use crate::presentable::{panic_text, presentable, presentable_within};
+use crate::presentable::{ERROR_LIMIT, cut, panic_text, presentable_within};
 use crate::relay::Engine;
 use crate::settle::Done;
 use crate::sink::Outcome;
@@ -204,6 +203,8 @@ impl Engine {
             .instrument(span.clone())
             .await;
         let took = started.elapsed();
+        // From here on its words may be told.
+        let outcome = outcome.worded(|why| self.presentable(&why, event));
         let meters = self
             .observer
             .meters(&event.topic, (place, &destination.name));
@@ -306,9 +307,9 @@ impl Engine {
             }
         };
         if let (true, Some(why)) = (opened, outcome.why()) {
-            let error = presentable(why, &told(event));
+            let error = cut(why, ERROR_LIMIT);
             self.observer.circuit(&destination.name, true);
-            destination.is_down(now, error.clone());
+            destination.is_down(now, error.to_owned());
             let what = match outcome {
                 Outcome::Busy(..) => "the destination wants to be left alone: pausing it",
                 _ => "the destination is down: pausing it",
@@ -344,10 +345,7 @@ impl Engine {
             Outcome::RetryAfter(why, after) | Outcome::Busy(why, after) => {
                 self.retry(event, &why, after.min(LONGEST_WISH))
             }
-            Outcome::Reject(why) => {
-                let error = self.kept(&why, event);
-                self.dead(DeadReason::Rejected, error)
-            }
+            Outcome::Reject(why) => self.dead(DeadReason::Rejected, self.kept(&why)),
             Outcome::Unavailable(_) => Verdict::Release,
         }
     }
@@ -355,7 +353,7 @@ impl Engine {
     /// Later, and not before the destination wants it again.
     fn retry(&self, event: &Event, why: &str, at_least: Duration) -> Verdict {
         let settings = &self.settings;
-        let error = self.kept(why, event);
+        let error = self.kept(why);
         if event.attempts >= settings.max_attempts {
             return self.dead(DeadReason::Exhausted, error);
         }
@@ -366,9 +364,16 @@ impl Engine {
         }
     }
 
+    /// What a sink said of an event, as it may be told.
+    fn presentable(&self, why: &str, event: &Event) -> String {
+        // As an error may quote it.
+        let payload = plain(event).unwrap_or(Cow::Borrowed(&event.payload));
+        presentable_within(why, &payload, self.settings.error_limit.max(ERROR_LIMIT))
+    }
+
     /// An error as it is kept with the event.
-    fn kept(&self, why: &str, event: &Event) -> String {
-        presentable_within(why, &told(event), self.settings.error_limit)
+    fn kept(&self, why: &str) -> String {
+        cut(why, self.settings.error_limit).to_owned()
     }
 
     /// Dead, with a letter if there is to be one.
@@ -388,12 +393,7 @@ impl Engine {
             table = self.observer.table, topic = event.topic, id = %event.id,
             tenant = self.observer.tenant(event.tenant_id), sequence = event.sequence,
             attempts = event.attempts, destination = destination.name, result = outcome.label(),
-            error = presentable(why, &told(event)), "a delivery failed"
+            error = cut(why, ERROR_LIMIT), "a delivery failed"
         );
     }
-}
-
-/// The payload as an error may quote it.
-fn told(event: &Event) -> Cow<'_, Bytes> {
-    plain(event).unwrap_or(Cow::Borrowed(&event.payload))
 }

@@ -15,6 +15,8 @@ const VALUE: usize = 4;
 const WORD: usize = 8;
 /// So many of them.
 const VALUES: usize = 1_000;
+/// So far the password in an address is looked for: a text may have thousands of addresses.
+const ADDRESS: usize = 512;
 /// What is shorter is in any text by chance, such as a payload of `1`.
 #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "for answers"))]
 pub(crate) const SHORTEST_RUN: usize = 8;
@@ -38,17 +40,15 @@ pub(crate) fn presentable(error: &str, payload: &[u8]) -> String {
 
 /// The same, of at most this many bytes.
 pub(crate) fn presentable_within(error: &str, payload: &[u8], limit: usize) -> String {
-    let mut text = without_payload(error, payload, PAYLOAD_RUN);
+    let text = without_payload(error, payload, PAYLOAD_RUN);
     // No database holds a NUL, and what stands for it is longer: first of all, then the cut.
-    text = without_secrets(&text).replace('\0', "\u{fffd}");
-    if text.len() > limit {
-        let mut end = limit;
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
-        text.truncate(end);
-    }
-    text
+    let text = without_secrets(&text).replace('\0', "\u{fffd}");
+    cut(&text, limit).to_owned()
+}
+
+/// So much of a text, at most.
+pub(crate) fn cut(text: &str, limit: usize) -> &str {
+    &text[..text.floor_char_boundary(limit)]
 }
 
 /// Hides what a text shares with a payload, in runs of at least this many bytes, 8 to 16. Backslashes do not
@@ -166,17 +166,26 @@ fn without_secrets(text: &str) -> String {
 /// If this is where the scheme of an address ends: how much of it to show, and of what follows to hide.
 fn address(text: &str) -> Option<(usize, usize)> {
     const SCHEME: &str = "://";
+    const ENDS: &str = "\"'<>";
     let after = text.strip_prefix(SCHEME)?;
-    let whole = &after[..until(after, "\"'<>")];
-    let authority = &whole[..whole.find(['/', '?', '#']).unwrap_or(whole.len())];
+    let near = &after[..after.floor_char_boundary(ADDRESS)];
+    let whole = &near[..until(near, ENDS)];
+    let goes_on = whole.len() == near.len() && near.len() < after.len();
+    let end = whole.find(['/', '?', '#']);
+    let authority = &whole[..end.unwrap_or(whole.len())];
     // A password may hold, unescaped, what ends an authority. What follows a colon is a port else.
-    let is_cut = || match authority.split_once(':') {
+    let is_cut = match authority.split_once(':') {
         Some((user, port)) => !user.starts_with('[') && !port.bytes().all(|b| b.is_ascii_digit()),
         None => false,
     };
     let at = authority.rfind('@');
-    let at = at.or_else(|| is_cut().then(|| whole.rfind('@')).flatten());
-    Some((SCHEME.len(), at.unwrap_or(0)))
+    let at = at.or_else(|| whole.rfind('@').filter(|_| is_cut));
+    // All of it may be a password, whose end is further away.
+    let hidden = match goes_on && (end.is_none() || is_cut && at.is_none()) {
+        true => until(after, ENDS),
+        false => at.unwrap_or(0),
+    };
+    Some((SCHEME.len(), hidden))
 }
 
 /// If this begins with a name that a secret goes by: how much of it to show, and of what follows to hide.
@@ -210,7 +219,7 @@ fn secret(text: &str) -> Option<(usize, usize)> {
         return is_token.then_some((BEARER.len(), token.len()));
     }
     let name = NAMES.into_iter().find(|name| starts_with(name))?;
-    let value = text[name.len()..].trim_start_matches(['"', '\'', ' ', '=', ':']);
+    let value = text[name.len()..].trim_start_matches(['"', '\'', ' ', '=', ':', '\\']);
     let shown = text.len() - value.len();
     let separator = &text[name.len()..shown];
     if !separator.contains(['=', ':']) {
@@ -218,11 +227,27 @@ fn secret(text: &str) -> Option<(usize, usize)> {
     }
     let quote = separator.chars().next_back().filter(|c| "\"'".contains(*c));
     let hidden = match quote {
+        // In JSON within JSON.
+        Some(_) if separator.ends_with("\\\"") => value.find("\\\"").unwrap_or(value.len()),
         Some(quote) => quoted(value, quote),
         None if name == AUTHORIZATION => value.find(['\r', '\n', '"', '\'']).unwrap_or(value.len()),
-        None => until(value, "&,;\"')}]"),
+        None => {
+            let scheme = scheme(value);
+            scheme + until(&value[scheme..], "&,;\"')}]")
+        }
     };
     Some((shown, hidden))
+}
+
+/// How long the name of a scheme is that a secret begins with, such as `Bearer `.
+fn scheme(value: &str) -> usize {
+    const NAMES: [&str; 4] = ["bearer", "basic", "token", "apikey"];
+    match value.split_once(' ') {
+        Some((first, _)) if NAMES.iter().any(|name| name.eq_ignore_ascii_case(first)) => {
+            first.len() + 1
+        }
+        _ => 0,
+    }
 }
 
 /// How long a text is up to white space, or one of these.
@@ -294,6 +319,11 @@ mod tests {
                 r#"{"api_key": "***", "a": 1}"#,
             ),
             ("?token=abc&x=1", "?token=***&x=1"),
+            ("X-Auth-Token: Bearer ey.J, n=1", "X-Auth-Token: ***, n=1"),
+            (
+                r#"got {\"password\":\"hunter2\",\"a\":1}"#,
+                r#"got {\"password\":\"***\",\"a\":1}"#,
+            ),
             ("the token has expired", "the token has expired"),
             ("no bearer token is there", "no bearer token is there"),
             ("see https://example.com/a", "see https://example.com/a"),
@@ -301,6 +331,31 @@ mod tests {
             ("http://[::1]:80/a@b", "http://[::1]:80/a@b"),
         ] {
             assert_eq!(presentable(error, b""), shown);
+        }
+        let long = "p".repeat(600);
+        for (error, shown) in [
+            (format!("at a://u:{long}@h now"), "at a://*** now"),
+            (format!("at a://u:{long}/@h now"), "at a://*** now"),
+            (format!("at a://u:p@{long}@h now"), "at a://*** now"),
+        ] {
+            assert_eq!(presentable(&error, b""), shown);
+        }
+    }
+
+    // B8: not even an answer made for it keeps a relay busy.
+    #[test]
+    fn what_a_text_is_full_of_costs_little() {
+        for piece in [
+            "://",
+            "://a:b",
+            "://a:b/",
+            "token=",
+            "Bearer a",
+            "password \"",
+            "é://a:b@",
+        ] {
+            let text = piece.repeat(64 * 1024 / piece.len());
+            assert!(presentable(&text, b"").len() <= ERROR_LIMIT);
         }
     }
 

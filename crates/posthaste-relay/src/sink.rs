@@ -131,6 +131,18 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// The same, in other words.
+    pub(crate) fn worded(self, words: impl FnOnce(String) -> String) -> Self {
+        match self {
+            Self::Delivered => Self::Delivered,
+            Self::Retry(why) => Self::Retry(words(why)),
+            Self::RetryAfter(why, after) => Self::RetryAfter(words(why), after),
+            Self::Busy(why, wish) => Self::Busy(words(why), wish),
+            Self::Reject(why) => Self::Reject(words(why)),
+            Self::Unavailable(why) => Self::Unavailable(words(why)),
+        }
+    }
+
     pub(crate) fn label(&self) -> &'static str {
         match self {
             Self::Delivered => "success",

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use reqwest::header::{HeaderMap, RETRY_AFTER};
 use reqwest::{Response, StatusCode};
 
-use crate::presentable::{SHORTEST_RUN, presentable, without_payload};
+use crate::presentable::{SHORTEST_RUN, cut, presentable, without_payload};
 use crate::sink::Outcome;
 
 /// How much of an answer is read, and for how long.
@@ -110,13 +110,7 @@ impl Told<'_> {
         let text = presentable(&text, self.body);
         let words = text.split(|c: char| c.is_whitespace() || c.is_control() || c == '\u{fffd}');
         let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
-        let mut line = words.join(" ");
-        let mut end = line.len().min(EXCERPT);
-        while !line.is_char_boundary(end) {
-            end -= 1;
-        }
-        line.truncate(end);
-        line
+        cut(&words.join(" "), EXCERPT).to_owned()
     }
 }
 
