@@ -12,8 +12,8 @@ const LIMIT: usize = 64 * 1024 * 1024;
 
 /// The payload as it was enqueued, or why it cannot be had.
 pub(crate) fn plain(event: &Event) -> Result<Cow<'_, Bytes>, String> {
-    match event.headers.get(CONTENT_ENCODING) {
-        None => Ok(Cow::Borrowed(&event.payload)),
+    match event.headers.get(CONTENT_ENCODING).map(String::as_str) {
+        None | Some("" | "identity") => Ok(Cow::Borrowed(&event.payload)),
         Some(encoding) => decompressed(event, encoding).map(Cow::Owned),
     }
 }

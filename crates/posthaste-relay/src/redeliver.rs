@@ -30,18 +30,23 @@ pub async fn finish_job(
     mut step: impl FnMut(&Job),
 ) -> Result<Option<Job>, StoreError> {
     loop {
-        let job = match store.advance(id, STEP).await? {
-            Some(job) => Some(job),
-            None => store.job(id).await?,
+        let advanced = store.advance(id, STEP).await?;
+        let rest = match &advanced {
+            Some(job) => pause(job),
+            None => LONGEST_PAUSE,
         };
-        let Some(job) = job else {
-            return Ok(None);
+        let job = match advanced {
+            Some(job) => job,
+            None => match store.job(id).await? {
+                Some(job) => job,
+                None => return Ok(None),
+            },
         };
         step(&job);
         if job.state != JobState::Running {
             return Ok(Some(job));
         }
-        tokio::time::sleep(pause(&job)).await;
+        tokio::time::sleep(rest).await;
     }
 }
 
