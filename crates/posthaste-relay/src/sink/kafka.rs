@@ -195,10 +195,17 @@ impl Kafka {
                     false => Outcome::Unavailable(why),
                 }
             }
-            Meaning::Clock => Outcome::Unavailable(format!(
-                "topic {topic:?} takes no records of this time: look at the clocks of this machine and the \
-                 broker, and at `message.timestamp.*.max.ms` ({code})"
-            )),
+            Meaning::Clock => {
+                let why = format!(
+                    "topic {topic:?} takes no records of this time: look at the clocks of this machine and the \
+                     broker, and at `message.timestamp.*.max.ms` ({code})"
+                );
+                match self.topic.fixed() {
+                    Some(_) => Outcome::Unavailable(why),
+                    // It may be this topic alone.
+                    None => self.suspects.disconnected(event, why),
+                }
+            }
             Meaning::Beside | Meaning::Passing => {
                 Outcome::Retry(format!("the broker refused the record: {code}"))
             }

@@ -19,6 +19,7 @@ use posthaste::Event;
 
 pub use settings::NatsBuilder;
 
+use self::answer::Said;
 use self::link::{Connection, Failure, Place};
 use super::link::Shared;
 use super::suspects::Suspects;
@@ -144,10 +145,13 @@ impl Sink for Nats {
         };
         let published = connection.publish(&subject, headers, sealed.body.clone(), self.timeout);
         match published.await {
-            Ok(answer) => {
-                self.suspects.cleared(&event);
-                answer::outcome(&subject, &answer)
-            }
+            Ok(answer) => match answer::read(&subject, &answer) {
+                Said::This(outcome) => {
+                    self.suspects.cleared(&event);
+                    outcome
+                }
+                Said::UnderWay(why) => self.suspects.disconnected(&event, why),
+            },
             Err(Failure::Broken(why)) => {
                 self.connection.forget(&connection);
                 self.suspects.disconnected(&event, why)

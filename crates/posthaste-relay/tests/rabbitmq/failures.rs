@@ -151,6 +151,12 @@ async fn without_permission_to_write_a_destination_is_down() {
         &outcome(&cannot_write).await,
         &[&place.name, "ACCESS_REFUSED", name],
     );
+    // The server has another name for the one without a name.
+    let by_default = RabbitMq::builder(server.url(), "").user(name, password);
+    is_down(
+        &outcome(&by_default.build().unwrap()).await,
+        &["amq.default", "ACCESS_REFUSED", name],
+    );
     assert!(place.ids().await.is_empty());
 }
 

@@ -64,6 +64,13 @@ async fn events_go_over_as_many_connections_as_are_asked_for() {
 }
 
 #[tokio::test]
+async fn a_server_with_room_for_some_connections_only_is_delivered_to() {
+    let server = private(&[("maxclients", "2")]);
+    let sink = Redis::builder(server.url()).connections(4).build().unwrap();
+    assert_eq!(outcome(&sink).await, Outcome::Delivered);
+}
+
+#[tokio::test]
 async fn a_key_is_made_of_the_event_and_keeps_odd_characters() {
     let stream = Stream::new();
     let template = format!("{}:{{aggregate_id}}:{{tenant|none}}", stream.key);

@@ -29,8 +29,9 @@ const MOST_UNANSWERED: usize = 10_000;
 /// How many denied subjects are remembered: whoever waits for one looks at once.
 const REMEMBERED: usize = 1024;
 
-/// The client keeps this many things that the server said until they are looked at, and drops what is beyond.
-const KEPT: u64 = 128;
+/// The client keeps 128 things that the server said until they are looked at, and drops what is beyond. All but a few of
+/// them may be denials.
+const KEPT: u64 = 120;
 
 /// Which streams there are for a subject.
 const NAMES: &str = "$JS.API.STREAM.NAMES";
@@ -182,6 +183,10 @@ impl Connection {
                 _ => Failure::Broken("the connection broke".to_owned()),
             }),
             () = tokio::time::sleep(timeout) => Err(match self.trouble.borrow().denials - denials {
+                // Among many denials the client may have dropped the news of its end.
+                KEPT.. if self.client.connection_state() != State::Connected => {
+                    Failure::Broken("the connection broke".to_owned())
+                }
                 // So many were denied meanwhile that this is most likely one that the client dropped.
                 KEPT.. => Failure::Denied,
                 _ => Failure::Unacknowledged,

@@ -51,15 +51,16 @@ pub(super) async fn work(post: Arc<Post>, mut jobs: mpsc::UnboundedReceiver<Job>
                 let line = Line::new(post.clone(), link, events, waiting);
                 waiting = line.serve(&mut jobs).await;
             }
-            Err(why) => {
-                for job in waiting.drain(..) {
-                    job.answer(Fate::Down(why.clone()));
-                }
-                while let Ok(job) = jobs.try_recv() {
-                    job.answer(Fate::Down(why.clone()));
-                }
-            }
+            Err(why) => put_off(&mut waiting, &mut jobs, &why),
         }
+    }
+}
+
+/// Nothing can be sent now.
+fn put_off(waiting: &mut VecDeque<Job>, jobs: &mut mpsc::UnboundedReceiver<Job>, why: &str) {
+    let handed_in = std::iter::from_fn(|| jobs.try_recv().ok());
+    for job in waiting.drain(..).chain(handed_in) {
+        job.answer(Fate::Down(why.to_owned()));
     }
 }
 
@@ -92,6 +93,8 @@ pub(super) enum End {
     /// Nobody can hand in jobs any more.
     Closed,
     Broken(String),
+    /// It broke when it was asked for an exchange. The next one may well, too: that is for the relay to try.
+    Unfit(String),
 }
 
 impl Line {
@@ -125,6 +128,10 @@ impl Line {
                 return VecDeque::new();
             }
             End::Broken(why) => why,
+            End::Unfit(why) => {
+                put_off(&mut self.behind, jobs, &why);
+                why
+            }
         };
         // What was confirmed before it broke is confirmed.
         while let Some(Some(answer)) = self.confirming.next().now_or_never() {
@@ -209,8 +216,13 @@ impl Line {
                     Ok(())
                 }
                 NoExchange::Broken(why) => {
-                    self.behind.push_back(job);
-                    Err(End::Broken(why))
+                    // A server that only says nothing is not this exchange's fault.
+                    let is_silent = self.link.connection.status().connected();
+                    job.answer(match is_silent {
+                        true => Fate::Down(why.clone()),
+                        false => Fate::Lost(why.clone()),
+                    });
+                    Err(End::Unfit(why))
                 }
             };
         }

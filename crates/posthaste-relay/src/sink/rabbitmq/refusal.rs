@@ -5,6 +5,12 @@
 use lapin::ErrorKind;
 use lapin::protocol::AMQPErrorKind;
 
+/// What the server calls the exchange whose name is empty.
+const DEFAULT_EXCHANGE: &str = "amq.default";
+/// How long its text may be, and what stands at the end of one that would be longer.
+const LONGEST: usize = 255;
+const CUT: &str = "...";
+
 /// Why a channel was closed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Refusal {
@@ -42,14 +48,30 @@ impl Refusal {
 
     /// Whether it is about a message of this exchange, routing key and size.
     pub(super) fn means(&self, exchange: &str, routing_key: &str, size: usize) -> bool {
-        let names = |text: &str, name: &str| text.contains(&format!("'{name}'"));
+        let exchange = match exchange {
+            "" => DEFAULT_EXCHANGE,
+            named => named,
+        };
         match self {
             Self::TooLarge { size: blamed, .. } => size == *blamed,
-            Self::Exchange(text) => names(text, exchange),
-            Self::RoutingKey(text) => names(text, exchange) && names(text, routing_key),
+            Self::Exchange(text) => names(text, "exchange", exchange),
+            Self::RoutingKey(text) => {
+                names(text, "exchange", exchange) && names(text, "topic", routing_key)
+            }
             Self::Other(_) => false,
         }
     }
+}
+
+/// Whether a text says `exchange 'orders'`, as far as it goes: what is longer than the protocol takes is cut.
+fn names(text: &str, what: &str, name: &str) -> bool {
+    let whole = format!("{what} '{name}'");
+    let begins = |cut: &str| match cut.find(&format!("{what} '")) {
+        Some(at) => whole.starts_with(&cut[at..]),
+        None => true,
+    };
+    let cut = text.strip_suffix(CUT).filter(|_| text.len() >= LONGEST);
+    text.contains(&whole) || cut.is_some_and(begins)
 }
 
 /// The number that stands after these words.
@@ -99,6 +121,17 @@ mod tests {
         assert!(matches!(topic, Refusal::RoutingKey(_)));
         assert!(topic.means("orders", "a.b", 1));
         assert!(!topic.means("orders", "a.c", 1));
+
+        let default = "ACCESS_REFUSED - write access to exchange 'amq.default' in vhost 'shop' refused for user 'a'";
+        let default = Refusal::read(403, default);
+        assert!(default.means("", "a", 1));
+        assert!(!default.means("shop", "a", 1) && !default.means("a", "a", 1));
+
+        let long = "k".repeat(250);
+        let whole = format!("ACCESS_REFUSED - write access to topic '{long}' in exchange 'orders'");
+        let cut = Refusal::read(403, &format!("{}...", &whole[..252]));
+        assert!(cut.means("orders", &long, 1));
+        assert!(!cut.means("orders", "a.b", 1));
 
         let other = Refusal::read(406, "PRECONDITION_FAILED - something new");
         assert!(matches!(other, Refusal::Other(_)));

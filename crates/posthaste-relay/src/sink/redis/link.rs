@@ -11,7 +11,7 @@ use std::time::Duration;
 use ::redis::aio::MultiplexedConnection;
 use ::redis::io::tcp::socket2::{SockRef, TcpKeepalive};
 use ::redis::{AsyncConnectionConfig, Cmd, RedisConnectionInfo, RedisResult, Value};
-use futures_util::future::try_join_all;
+use futures_util::future::join_all;
 use posthaste::Event;
 use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
@@ -49,7 +49,13 @@ pub(super) struct Connections(Vec<Connection>);
 impl Connections {
     pub(super) async fn open(place: &Place, number: usize) -> Result<Self, String> {
         let all = (0..number).map(|_| Connection::open(place));
-        Ok(Self(try_join_all(all).await?))
+        let (opened, refused): (Vec<_>, Vec<_>) =
+            join_all(all).await.into_iter().partition(Result::is_ok);
+        // A server may have room for some of them only.
+        match refused.into_iter().find_map(Result::err) {
+            Some(why) if opened.is_empty() => Err(why),
+            _ => Ok(Self(opened.into_iter().flatten().collect())),
+        }
     }
 
     /// The one that an event goes over.
