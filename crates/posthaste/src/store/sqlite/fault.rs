@@ -42,6 +42,17 @@ pub(super) fn slow(error: StoreError) -> StoreError {
     }
 }
 
+/// A refusal as one of what was to be settled, if it can be that. A table or a column that is not there may be there
+/// again: what was delivered must not be delivered once more for it.
+pub(super) fn of_settlements(error: StoreError) -> StoreError {
+    match error {
+        StoreError::Refused(said) if said.to_string().starts_with("no such ") => {
+            StoreError::Unavailable(said)
+        }
+        error => error,
+    }
+}
+
 /// The same for what schema checks may meet.
 pub(super) fn of_schema(failure: Failure) -> StoreError {
     match failure {

@@ -165,10 +165,7 @@ impl Link {
             connection.execute_batch(CACHE)?;
             match self.role {
                 Role::Reads => connection.execute_batch("pragma query_only = on")?,
-                Role::Writes => {
-                    let _: String =
-                        connection.query_row("pragma journal_mode = wal", [], |row| row.get(0))?;
-                }
+                Role::Writes => use_wal(&connection)?,
             }
             self.connection = Some(connection);
             self.file = file;
@@ -187,6 +184,21 @@ impl Link {
         }
         Ok(())
     }
+}
+
+/// A file that is empty is none: somebody may be about to fill it, and whoever sets its mode meanwhile writes over what
+/// comes.
+fn use_wal(connection: &Connection) -> rusqlite::Result<()> {
+    let ask = |what: &str| connection.query_row(what, [], |row| row.get::<_, String>(0));
+    if connection.query_row("pragma page_count", [], |row| row.get::<_, i64>(0))? == 0 {
+        let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CANTOPEN);
+        let why = "the database is empty: run `posthaste migrate`";
+        return Err(rusqlite::Error::SqliteFailure(code, Some(why.to_owned())));
+    }
+    if ask("pragma journal_mode")? != "wal" {
+        ask("pragma journal_mode = wal")?;
+    }
+    Ok(())
 }
 
 /// Which file it is, under whatever name.

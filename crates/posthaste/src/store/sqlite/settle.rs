@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
+use super::fault::of_settlements;
 use super::link::Link;
 use super::{Outbox, decode};
 use crate::event::Lease;
@@ -82,7 +83,8 @@ impl Outbox {
                 }
             }
             Ok(lost)
-        })?;
+        });
+        let lost = lost.map_err(of_settlements)?;
         Ok(Settled {
             applied: settlements.len() - lost.len(),
             lost,
