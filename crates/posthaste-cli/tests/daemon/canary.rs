@@ -147,7 +147,7 @@ impl World {
 
 fn get(address: &str, path: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
-    let patience = Duration::from_secs(2);
+    let patience = Duration::from_secs(30);
     stream.set_read_timeout(Some(patience)).unwrap();
     write!(
         stream,
@@ -159,7 +159,7 @@ fn get(address: &str, path: &str) -> String {
     while let Ok(size @ 1..) = stream.read(&mut piece) {
         answer.extend_from_slice(&piece[..size]);
         // The live stream does not end.
-        if path.ends_with("/live") && asked.elapsed() > patience {
+        if path.ends_with("/live") && asked.elapsed() > Duration::from_secs(2) {
             break;
         }
     }

@@ -31,7 +31,7 @@ fn add_up(totals: &Value) {
 #[test]
 fn it_ends_by_itself_and_its_totals_add_up() {
     let place = Place::sqlite();
-    let totals = place.ask(&["demo", "--for", "4s", "--json"]).json();
+    let totals = place.ask(&["demo", "--for", "8s", "--json"]).json();
     assert_eq!(totals.len(), 1);
     add_up(&totals[0]);
     assert!(
@@ -42,7 +42,7 @@ fn it_ends_by_itself_and_its_totals_add_up() {
 
 #[test]
 fn without_a_terminal_it_prints_lines() {
-    let told = Place::sqlite().ask(&["demo", "--for", "4s"]).done();
+    let told = Place::sqlite().ask(&["demo", "--for", "8s"]).done();
     assert!(!told.contains('\u{1b}'), "{told}");
     let lines = told
         .lines()
@@ -75,7 +75,7 @@ fn in_a_terminal_it_shows_what_happens_and_gives_the_terminal_back() {
 #[test]
 fn in_a_terminal_that_draws_nothing_it_prints_lines() {
     let place = Place::sqlite();
-    let mut demo = place.posthaste(&["demo", "--for", "4s"]);
+    let mut demo = place.posthaste(&["demo", "--for", "8s"]);
     let mut terminal = Terminal::open(demo.env("TERM", "dumb"));
     for shown in ["Posthaste demo", "orders committed", "Nothing was lost"] {
         let before = terminal.until(shown);
@@ -141,7 +141,7 @@ fn a_file_that_was_given_is_kept_and_the_hint_works() {
         .ask(&[
             "demo",
             "--for",
-            "4s",
+            "8s",
             "--rate",
             "100",
             "--file",

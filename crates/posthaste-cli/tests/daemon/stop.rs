@@ -133,7 +133,7 @@ fn the_first_signal_ends_it_well_also_after_an_outbox_has_failed() {
 
 // B8, M16
 fn a_reader_that_has_stopped_reading_does_not_keep_it_from_ending(place: &Place) {
-    let mut daemon = held_up(place, "dispatch_timeout = \"1s\"");
+    let mut daemon = held_up(place, "dispatch_timeout = \"5s\"");
     daemon.signal(Signal::TERM);
     daemon.says("the relay has stopped");
     std::thread::sleep(Duration::from_millis(300));
@@ -184,7 +184,7 @@ fn a_frozen_database_does_not_keep_it_from_ending() {
 // M16, B8
 #[test]
 fn a_frozen_database_does_not_keep_it_from_ending_with_events_in_hand() {
-    let left = frozen(|place| held_up(place, "dispatch_timeout = \"1s\""));
+    let left = frozen(|place| held_up(place, "dispatch_timeout = \"5s\""));
     assert_eq!(left, 20, "what could not be settled is delivered again");
 }
 

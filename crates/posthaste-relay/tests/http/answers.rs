@@ -77,7 +77,8 @@ async fn an_endpoint_is_left_alone_for_as_long_as_it_wishes() {
             _ => panic!("{code}: {outcome:?}"),
         };
         let expected = Duration::from_secs(expected);
-        let slack = Duration::from_secs(2);
+        // A date comes nearer meanwhile.
+        let slack = Duration::from_secs(if wish.contains(':') { 10 } else { 2 });
         assert!(
             after <= expected + slack && after + slack >= expected,
             "{wish}: {after:?}"

@@ -1,6 +1,7 @@
 //! Order within a key, at an endpoint that breaks.
 
 use std::sync::Mutex;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use posthaste_relay::sink::Http;
@@ -8,7 +9,7 @@ use posthaste_testkit::server::{Fate, Mortal, Proxy, Webhook};
 use posthaste_testkit::sink_contract::Arrived;
 use posthaste_testkit::sink_contract::order::Frail;
 
-use crate::outage::{arrived, impatient};
+use crate::outage::{arrived, within};
 
 struct Endpoint {
     server: Mutex<Webhook>,
@@ -30,7 +31,7 @@ impl Frail for Endpoint {
     type Sink = Http;
 
     async fn sink(&self) -> Http {
-        impatient(self.network.port())
+        within(Duration::from_secs(2), self.network.port())
     }
 
     async fn arrived(&self) -> Vec<Arrived> {

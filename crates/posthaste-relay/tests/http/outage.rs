@@ -18,16 +18,21 @@ use posthaste_testkit::sink_contract::load::Load;
 use crate::flow::{MS, builder, messages, start, until_settled, with_status};
 
 /// A machine that stalls for less than this blames no event.
-const TIMEOUT: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// For how long nobody answers: longer than all that wait for it, a call and the question after it, also if they
 /// begin late. And too short for ten such questions in vain.
-const SILENCE: Duration = Duration::from_secs(5);
+const SILENCE: Duration = Duration::from_secs(9);
 
-pub(crate) fn impatient(port: u16) -> Http {
+fn impatient(port: u16) -> Http {
+    within(TIMEOUT, port)
+}
+
+/// A sink that waits for so long at most.
+pub(crate) fn within(timeout: Duration, port: u16) -> Http {
     Http::builder(format!("http://127.0.0.1:{port}/hook"))
         .allow("127.0.0.0/8")
         .envelope(Envelope::raw())
-        .timeout(TIMEOUT)
+        .timeout(timeout)
         .connect_timeout(MS(500))
         .build()
         .unwrap()

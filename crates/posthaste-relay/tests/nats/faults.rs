@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use posthaste_relay::sink::nats::NatsBuilder;
 use posthaste_relay::sink::{Nats, Outcome, Sink};
 use posthaste_testkit::server::Proxy;
 use posthaste_testkit::sink_contract::load::{Load, until_delivered};
@@ -12,8 +13,12 @@ use crate::stream::*;
 
 const TIMEOUT: Duration = Duration::from_millis(1000);
 
+fn builder(port: u16) -> NatsBuilder {
+    Nats::builder(format!("nats://127.0.0.1:{port}"))
+}
+
 fn impatient(port: u16) -> Arc<Nats> {
-    let builder = Nats::builder(format!("nats://127.0.0.1:{port}")).timeout(TIMEOUT);
+    let builder = builder(port).timeout(TIMEOUT);
     Arc::new(builder.connect_timeout(TIMEOUT).build().unwrap())
 }
 
@@ -86,7 +91,7 @@ async fn connections_that_are_cut_in_the_middle_of_it_lose_nothing() {
 async fn a_thousand_deliveries_to_a_silent_server_end_together() {
     let server = private_stream().await;
     let sink = impatient(server.port());
-    assert_eq!(outcome(&sink).await, Outcome::Delivered);
+    until_delivered(&*sink, &event().await, &mut Vec::new()).await;
     server.pause().unwrap();
     let events = events(&vec![message(); 1000]).await;
     let started = Instant::now();
@@ -110,13 +115,13 @@ async fn a_thousand_deliveries_to_a_silent_server_end_together() {
 async fn an_event_that_breaks_every_connection_is_blamed_in_the_end() {
     let server = private_stream().await;
     let proxy = Proxy::start(server.port()).unwrap();
-    let sink = impatient(proxy.port());
+    let sink = builder(proxy.port()).build().unwrap();
     let poison = event().await;
     let mut broken = 0;
     while broken < 4 {
-        until_delivered(&*sink, &event().await, &mut Vec::new()).await;
+        until_delivered(&sink, &event().await, &mut Vec::new()).await;
         proxy.lose_an_answer();
-        let outcome = sink_contract::deliver(&*sink, &poison).await;
+        let outcome = sink_contract::deliver(&sink, &poison).await;
         broken += 1;
         match broken {
             // What was lost was the answer to a ping: then it is not to blame, and all begins anew.
@@ -132,11 +137,11 @@ async fn an_event_that_breaks_every_connection_is_blamed_in_the_end() {
 async fn a_connection_that_was_closed_while_idle_is_replaced() {
     let server = private_stream().await;
     let proxy = Proxy::start(server.port()).unwrap();
-    let sink = impatient(proxy.port());
+    let sink = builder(proxy.port()).build().unwrap();
     for _ in 0..10 {
         assert_eq!(outcome(&sink).await, Outcome::Delivered);
         proxy.cut();
-        tokio::time::sleep(MS(50)).await;
+        tokio::time::sleep(MS(500)).await;
     }
 }
 

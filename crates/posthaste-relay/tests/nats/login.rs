@@ -142,7 +142,7 @@ async fn a_user_without_the_right_to_a_subject_is_told_at_once_and_its_neighbour
     jetstream.create_stream(usual()).await.unwrap();
     let sink = Nats::builder(server.url())
         .user("relay", "canary")
-        .timeout(MS(2000))
+        .timeout(MS(5000))
         .build()
         .unwrap();
     // Of many at once, too: what the server says about them comes in one piece, and the client drops some of it.

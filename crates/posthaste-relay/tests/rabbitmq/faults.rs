@@ -83,7 +83,7 @@ async fn a_server_that_is_killed_under_load_loses_nothing_that_it_acknowledged()
     assert!(matches!(outcome, Outcome::Unavailable(_)), "{outcome:?}");
     server.start_again().unwrap();
     let back = until_delivered(&sink).await;
-    assert!(back < Duration::from_secs(10), "{back:?}");
+    assert!(back < Duration::from_secs(30), "{back:?}");
     tokio::time::sleep(MS(300)).await;
     assert_all_there(&place, &load.end().await).await;
 }
@@ -226,14 +226,18 @@ async fn a_sink_that_is_dropped_closes_its_connection() {
         let listed = server.control(&["list_connections", "pid"]).unwrap();
         listed.lines().filter(|line| line.contains('<')).count()
     };
-    let before = connections();
-    let sink = sink(&place);
+    let until_none = async || {
+        let deadline = Instant::now() + PATIENCE;
+        while connections() > 0 {
+            assert!(Instant::now() < deadline);
+            tokio::time::sleep(MS(50)).await;
+        }
+    };
+    // Those of the test before may end late.
+    until_none().await;
+    let sink = place.sink();
     until_delivered(&sink).await;
-    assert_eq!(connections(), before + 1);
+    assert_eq!(connections(), 1);
     drop(sink);
-    let deadline = Instant::now() + PATIENCE;
-    while connections() > before {
-        assert!(Instant::now() < deadline);
-        tokio::time::sleep(MS(50)).await;
-    }
+    until_none().await;
 }

@@ -165,7 +165,7 @@ async fn with_retention_zero_what_was_kept_before_goes_too() {
 async fn delivered_events_are_kept_for_their_retention() {
     let mut fresh = Fresh::new().await;
     fresh.enqueue(&messages(20)).await;
-    let builder = brisk(&fresh).await.cleaning(eager(MS(5000)));
+    let builder = brisk(&fresh).await.cleaning(eager(MS(15_000)));
     let relay = Running::start(
         builder
             .destination("w", Witness::willing())

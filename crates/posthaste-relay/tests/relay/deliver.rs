@@ -195,13 +195,13 @@ async fn events_that_wait_longer_than_their_lease_are_claimed_once() {
     let mut fresh = Fresh::new().await;
     fresh.enqueue(&messages(20)).await;
     let slow = Witness::new(|_| async {
-        tokio::time::sleep(MS(250)).await;
+        tokio::time::sleep(MS(500)).await;
         Outcome::Delivered
     });
     let builder = brisk(&fresh)
         .await
-        .lease(MS(4000))
-        .dispatch_timeout(MS(2000));
+        .lease(MS(9000))
+        .dispatch_timeout(MS(1000));
     let builder = builder.destination("slow", slow.clone()).concurrency(1);
     let relay = Running::start(builder.build().unwrap());
     slow.until_delivered(20).await;

@@ -119,12 +119,12 @@ async fn a_destination_that_is_down_costs_others_of_its_topics_nothing() {
 #[tokio::test]
 async fn a_slow_destination_does_not_slow_others_of_its_topics() {
     let mut fresh = Fresh::new().await;
-    let hers = Witness::new(|_| async {
-        tokio::time::sleep(MS(20_000)).await;
-        Outcome::Delivered
-    });
+    let hers = Witness::new(|_| std::future::pending());
     let his = Witness::willing();
-    let builder = brisk(&fresh).await.batch_size(50).in_flight(200);
+    // For longer than his are waited for: none of hers ends meanwhile.
+    let builder = brisk(&fresh).await.lease(MS(120_000));
+    let builder = builder.dispatch_timeout(MS(70_000));
+    let builder = builder.batch_size(50).in_flight(200);
     let builder = builder.destination("hers", hers.clone()).concurrency(4);
     let builder = builder.destination("his", his.clone());
     let builder = builder
@@ -139,7 +139,7 @@ async fn a_slow_destination_does_not_slow_others_of_its_topics() {
         fresh.enqueue(&batch).await;
         his.until_delivered(round * 200).await;
     }
-    assert!(hers.delivered().is_empty());
+    assert!(hers.seen().len() <= 4, "one of hers has ended");
     let stats = fresh.store().await.stats().await.unwrap();
     assert_eq!(stats.dead, 0);
     drop(relay);

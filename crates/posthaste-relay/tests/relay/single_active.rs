@@ -71,20 +71,29 @@ fn name(fresh: &Fresh, place: usize) -> String {
     format!("relay-{place}-{}", &fresh.table.schema()[..8])
 }
 
+/// The key of the leader's lock, which every version has to take: FNV-1a of the outbox's name.
+fn leader_key(fresh: &Fresh) -> i64 {
+    let hash = format!("outbox:{}", fresh.table)
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        });
+    i64::from_be_bytes(hash.to_be_bytes())
+}
+
 /// Which of the relays holds the lock of the leader, and in which session. Never more than one.
 async fn leader(fresh: &Fresh) -> Option<(usize, i32)> {
     let sql = "select a.application_name, a.pid from pg_locks l join pg_stat_activity a using (pid)
-               where l.locktype = 'advisory' and a.application_name like 'relay-_-' || $1
-               group by 1, 2 having count(*) = 2";
-    let rows = fresh
+               where l.locktype = 'advisory' and l.granted and l.objsubid = 1
+               and (l.classid::bigint << 32) | l.objid::bigint = $1";
+    let row = fresh
         .client
-        .query(sql, &[&&fresh.table.schema()[..8]])
+        .query_opt(sql, &[&leader_key(fresh)])
         .await
-        .unwrap();
-    assert!(rows.len() <= 1, "{} leaders", rows.len());
-    let name: &str = rows.first()?.get(0);
+        .unwrap()?;
+    let name: &str = row.get(0);
     let place = name.split('-').nth(1).unwrap().parse().unwrap();
-    Some((place, rows[0].get(1)))
+    Some((place, row.get(1)))
 }
 
 /// Waits for a leader in another session than this.

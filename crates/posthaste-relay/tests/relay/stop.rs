@@ -101,7 +101,7 @@ async fn a_relay_that_waits_for_a_database_that_is_down_stops_as_well() {
     tokio::time::sleep(MS(500)).await;
     let asked = Instant::now();
     relay.stop().await;
-    assert!(asked.elapsed() < MS(15_000), "took {:?}", asked.elapsed());
+    assert!(asked.elapsed() < MS(40_000), "took {:?}", asked.elapsed());
 }
 
 // M13

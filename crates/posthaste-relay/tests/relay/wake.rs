@@ -9,11 +9,11 @@ use posthaste_testkit::outbox::Fresh;
 
 use crate::support::*;
 
-/// Long enough for the pauses of an idle relay to be seen: they are a fiftieth of the idle time, 120 ms.
-const IDLE: Duration = Duration::from_secs(6);
+/// Long enough for the pauses of an idle relay to be seen: they are a fiftieth of the idle time, 600 ms.
+const IDLE: Duration = Duration::from_secs(30);
 /// A quarter of them. What no one woke is so prompt once in four times, by chance; what was woken may be late now and
 /// then, as the machine does other things beside.
-const PROMPT: Duration = Duration::from_millis(30);
+const PROMPT: Duration = Duration::from_millis(150);
 /// So many relays are tried, each once.
 const TRIES: usize = 7;
 
@@ -96,5 +96,5 @@ async fn without_either_it_delivers_within_its_poll_interval() {
     tokio::time::sleep(IDLE).await;
     let took = relay.latency(false).await;
     relay.relay.stop().await;
-    assert!(took < MS(5000), "took {took:?}");
+    assert!(took < MS(15_000), "took {took:?}");
 }

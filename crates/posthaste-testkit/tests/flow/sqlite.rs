@@ -334,6 +334,11 @@ async fn a_relay_frozen_past_its_lease_keeps_the_file_and_loses_nothing() {
         let producers = scene.processes(2);
         let options = [("lease", 1000), ("takes", 20)];
         let frozen = scene.relay(&options).await;
+        scene
+            .eventually("it has the file", async |scene| {
+                scene.consumed().by(frozen.pid()) > 0
+            })
+            .await;
         let waiting = scene.relay(&options).await;
         for _ in 0..3 {
             tokio::time::sleep(Duration::from_millis(300)).await;

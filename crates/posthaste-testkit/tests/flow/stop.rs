@@ -19,7 +19,7 @@ async fn replaced_under_load(ordered: bool) {
         let next = scene.relay(&options).await;
         assert!(relay.ended().success());
         assert!(
-            asked.elapsed() < Duration::from_secs(10),
+            asked.elapsed() < Duration::from_secs(25),
             "took {:?}",
             asked.elapsed()
         );
@@ -29,7 +29,7 @@ async fn replaced_under_load(ordered: bool) {
     let began = Instant::now();
     let consumed = scene.close(&produced, vec![relay], &scene.faults()).await;
     assert!(
-        began.elapsed() < Duration::from_secs(20),
+        began.elapsed() < Duration::from_secs(25),
         "far less than the lease of 60 s"
     );
     assert_eq!(
