@@ -18,7 +18,7 @@ use tracing::Instrument;
 
 use crate::circuit::Admission;
 use crate::destination::{Destination, Share};
-use crate::plain::plain;
+use crate::plain::plain_within;
 use crate::presentable::{ERROR_LIMIT, cut, panic_text, presentable_within};
 use crate::relay::Engine;
 use crate::settle::Done;
@@ -27,6 +27,9 @@ use crate::sink::Outcome;
 /// As many deliveries share a task. More would send more at once, but a sink that blocks its thread
 /// holds up the others in its task.
 const CROWD: usize = 64;
+/// A compressed payload that is larger is not looked for in errors as it was written: an outage must not decompress
+/// gigabytes.
+const QUOTED: usize = 4 << 20;
 /// A destination may ask for an event to be kept from it for this long at most.
 const LONGEST_WISH: Duration = Duration::from_secs(3600);
 
@@ -367,7 +370,7 @@ impl Engine {
     /// What a sink said of an event, as it may be told.
     fn presentable(&self, why: &str, event: &Event) -> String {
         // As an error may quote it.
-        let payload = plain(event).unwrap_or(Cow::Borrowed(&event.payload));
+        let payload = plain_within(event, QUOTED).unwrap_or(Cow::Borrowed(&event.payload));
         presentable_within(why, &payload, self.settings.error_limit.max(ERROR_LIMIT))
     }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use reqwest::header::{HeaderMap, RETRY_AFTER};
 use reqwest::{Response, StatusCode};
 
-use crate::presentable::{SHORTEST_RUN, cut, presentable, without_payload};
+use crate::presentable::{SHORTEST_RUN, cut, redacted};
 use crate::sink::Outcome;
 
 /// How much of an answer is read, and for how long.
@@ -102,12 +102,12 @@ impl Told<'_> {
             // As some write it within JSON.
             text = text.replace(&secret.replace('/', "\\/"), "***");
         }
+        let sent = match self.payload == self.body {
+            true => &[self.body][..],
+            false => &[self.body, self.payload],
+        };
         // Whoever quotes what it was sent often quotes little of it: one value.
-        let mut text = without_payload(&text, self.body, SHORTEST_RUN);
-        if self.payload != self.body {
-            text = without_payload(&text, self.payload, SHORTEST_RUN);
-        }
-        let text = presentable(&text, self.body);
+        let text = redacted(&text, sent, SHORTEST_RUN, 4 * EXCERPT);
         let words = text.split(|c: char| c.is_whitespace() || c.is_control() || c == '\u{fffd}');
         let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
         cut(&words.join(" "), EXCERPT).to_owned()
@@ -158,6 +158,7 @@ mod tests {
         assert_eq!(of(r"x-key was s3cr3t\/value."), "x-key was ***.");
         assert_eq!(of("ssn 078-05-1120 is invalid"), "ssn [payload] is invalid");
         assert!(!of(r#"bad: {"card":"4111111111111111"}"#).contains("4111"));
+        assert_eq!(of(r#"token=abc of "ssn":"07"#), "token=*** of [payload]");
         assert!(of(&"é".repeat(4000)).len() <= EXCERPT);
         assert_eq!(of(""), "");
         let compressed = Told {
