@@ -75,7 +75,8 @@ async fn two_destinations_that_hang_leave_a_third_its_share() {
     let mut fresh = Fresh::new().await;
     let hangs = Witness::new(|_| std::future::pending());
     let other = Witness::willing();
-    let mut builder = brisk(&fresh).await.in_flight(60).lease(MS(200_000));
+    let builder = brisk(&fresh).await.in_flight(60).batch_size(60);
+    let mut builder = builder.lease(MS(200_000));
     for name in ["a", "b"] {
         builder = builder.destination(name, hangs.clone());
         builder = builder.route(format!("shop.{name}.*"), name);
