@@ -34,6 +34,8 @@ pub(crate) struct Circuit {
     /// Events in a row that got no answer, and the last of them.
     silences: u32,
     unanswered: Option<Uuid>,
+    /// The event of the last probe that failed.
+    probed: Option<Uuid>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +62,7 @@ impl Circuit {
             outages: 0,
             silences: 0,
             unanswered: None,
+            probed: None,
         }
     }
 
@@ -138,9 +141,19 @@ impl Circuit {
         opened
     }
 
-    /// Whether a ramp is under way, and has gone well for long enough.
-    pub(crate) fn has_gone_well(&self, now: Instant) -> bool {
-        matches!(self.state, State::Ramping { since, .. } if now >= since + LONG_ENOUGH)
+    /// A probe with this event failed. Gives back whether the one before it was with the same event.
+    pub(crate) fn failed_again(&mut self, event: Uuid) -> bool {
+        self.probed.replace(event) == Some(event)
+    }
+
+    /// Nothing more is to be sent. Gives back whether that is the end of a ramp, which has gone well for long enough.
+    pub(crate) fn rests(&mut self, now: Instant) -> bool {
+        let is_over =
+            matches!(self.state, State::Ramping { since, .. } if now >= since + LONG_ENOUGH);
+        if is_over {
+            (self.state, self.outages) = (State::Closed, 0);
+        }
+        is_over
     }
 
     pub(crate) fn is_closed(&self) -> bool {

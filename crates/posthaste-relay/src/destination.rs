@@ -89,14 +89,12 @@ impl Destination {
         if self.paused.load(Memory::Relaxed) {
             return Admission::Nothing(now + PAUSED);
         }
-        let circuit = self.circuit();
-        match circuit.admission(now) {
-            // It has answered, and there was nothing more for it: no need to look for each event of it apart.
-            Admission::AtMost(_) if circuit.has_gone_well(now) && self.in_hand() == 0 => {
-                Admission::Freely
-            }
-            admission => admission,
-        }
+        self.circuit().admission(now)
+    }
+
+    /// Whether it was down until now: it has answered since, and there is nothing more for it.
+    pub(crate) fn has_recovered(&self, now: Instant) -> bool {
+        self.in_hand() == 0 && self.circuit().rests(now)
     }
 
     /// Whether it is time for a claim for it alone.
@@ -220,17 +218,20 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_back_and_has_nothing_to_do_is_not_looked_for_apart() {
+    fn one_that_is_back_and_has_nothing_to_do_is_down_no_more() {
         let destination = Destination::new("d".to_owned(), Arc::new(sink::stdout()));
         let now = Instant::now();
         destination.circuit().unavailable(now, 1.0);
         let back = now + Duration::from_secs(1);
         destination.circuit().answered(back);
         assert_eq!(destination.admission(back), Admission::AtMost(2));
+        assert!(!destination.has_recovered(back));
         let later = back + Duration::from_secs(5);
-        assert_eq!(destination.admission(later), Admission::Freely);
         destination.expect(1);
-        assert_eq!(destination.admission(later), Admission::AtMost(2));
+        assert!(!destination.has_recovered(later));
+        destination.done(1);
+        assert!(destination.has_recovered(later) && !destination.has_recovered(later));
+        assert_eq!(destination.admission(later), Admission::Freely);
     }
 
     #[test]

@@ -176,6 +176,7 @@ impl Engine {
             },
         };
         let ready = !self.is_stopping()
+            && !self.pausing.is_on()
             && self.is_ours(&event.lease)
             && !matches!(destination.admission(Instant::now()), Admission::Nothing(_))
             && self
@@ -297,13 +298,7 @@ impl Engine {
                     return None;
                 }
                 if circuit.is_closed() {
-                    self.observer.circuit(&destination.name, false);
-                    destination.is_back();
-                    tracing::info!(
-                        table = self.observer.table,
-                        destination = destination.name,
-                        "the destination is back"
-                    );
+                    self.is_back(destination);
                 }
                 self.wake.notify_one();
                 false
@@ -327,15 +322,28 @@ impl Engine {
         let is_open = matches!(circuit.admission(now), Admission::Nothing(_));
         let has_followers =
             self.settings.ordering != Ordering::None && event.ordering_key.is_some();
-        match (opened && !was_closed, timed_out && is_open) {
-            // A probe, to the end of the line: should it be this one's fault, the next one is another event. Not
-            // one that others wait for: they would be at the front of the line, where no claim could go past them.
-            (true, _) if !has_followers => Some(Verdict::Postpone {
+        let is_probe = opened && !was_closed;
+        // To the end of the line: should it be this one's fault, the next one is another event. One that others wait for
+        // only if it was the last one, too: they are at the front of the line then, where claims have to go past them.
+        let gives_way = is_probe && (circuit.failed_again(event.id) || !has_followers);
+        match (is_probe, timed_out && is_open) {
+            _ if gives_way => Some(Verdict::Postpone {
                 delay: Duration::ZERO,
             }),
             (true, _) | (false, true) => Some(Verdict::Release),
             (false, false) => None,
         }
+    }
+
+    /// Tells that a destination is down no more.
+    pub(crate) fn is_back(&self, destination: &Destination) {
+        self.observer.circuit(&destination.name, false);
+        destination.is_back();
+        tracing::info!(
+            table = self.observer.table,
+            destination = destination.name,
+            "the destination is back"
+        );
     }
 
     fn verdict(&self, event: &Event, outcome: Outcome) -> Verdict {

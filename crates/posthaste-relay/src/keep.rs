@@ -56,6 +56,11 @@ impl Engine {
                 }
                 Err(error) => self.log_store("take over", &error),
             }
+            let now = Instant::now();
+            let destinations = self.destinations.iter();
+            destinations
+                .filter(|destination| destination.has_recovered(now))
+                .for_each(|destination| self.is_back(destination));
             self.observer
                 .in_hand(self.hand.load(), self.settings.in_flight);
             if self.rest(WATCH).await {

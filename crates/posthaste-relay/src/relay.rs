@@ -260,26 +260,10 @@ impl Engine {
         if self.pausing.is_on() {
             return Ok(false);
         }
-        let (in_hand, bytes) = self.hand.load();
-        let share = self.share();
-        let bytes = self.settings.in_flight_bytes.saturating_sub(bytes);
-        let bytes = bytes.min(share.bytes.min(self.settings.in_flight_bytes.div_ceil(2)));
-        let room = self
-            .settings
-            .in_flight
-            .saturating_sub(in_hand)
-            .min(pace.fitting(bytes))
-            .min(share.events);
-        let limit = u32::try_from(room)
-            .unwrap_or(u32::MAX)
-            .min(self.settings.batch_size);
-        if limit == 0 || bytes == 0 {
+        if self.room_left(pace).is_none() {
             return Ok(false);
         }
-        let mut room = Room {
-            limit,
-            bytes: bytes as u64,
-        };
+        let share = self.share();
         if self.take_over.swap(false, Memory::Relaxed) {
             pace.look_from_oldest();
         }
@@ -296,9 +280,13 @@ impl Engine {
             let topics = destination.topics();
             if let Admission::AtMost(window) = admission {
                 let free = || window.saturating_sub(destination.in_hand());
-                if free() > 0 && !topics.is_empty() && destination.may_be_looked_for(now) {
+                if free() > 0
+                    && !topics.is_empty()
+                    && destination.may_be_looked_for(now)
+                    && let Some(room) = self.room_left(pace)
+                {
                     let claim = Claim {
-                        limit: limit.min(u32::try_from(free()).unwrap_or(u32::MAX)),
+                        limit: room.limit.min(u32::try_from(free()).unwrap_or(u32::MAX)),
                         scope: Scope {
                             topics: topics.clone(),
                             ..self.settings.scope.clone()
@@ -319,6 +307,9 @@ impl Engine {
             }
             except_topics.push(topics);
         }
+        let Some(mut room) = self.room_left(pace) else {
+            return Ok(true);
+        };
         let mut except_topics: Vec<String> = except_topics.into_iter().flatten().collect();
         if freely {
             // Of a topic that goes several ways, others still take events.
@@ -327,7 +318,7 @@ impl Engine {
             return Ok(false);
         } else {
             // What is of a topic that was not seen yet may be for one of those.
-            room.limit = limit.min(u32::try_from(few).unwrap_or(u32::MAX));
+            room.limit = room.limit.min(u32::try_from(few).unwrap_or(u32::MAX));
         }
         let keys = pace.keys(room.limit, now);
         if !keys.is_empty() {
@@ -430,7 +421,12 @@ impl Engine {
         }
         let again = Instant::now();
         let leases: Vec<Lease> = events.iter().map(|event| event.lease).collect();
-        match self.store.extend(&leases, lease).await {
+        let extended = tokio::select! {
+            extended = self.store.extend(&leases, lease) => extended,
+            // Handed back then, as long as there is somebody to do it.
+            () = self.stopping() => return (sent + lease, Vec::new()),
+        };
+        match extended {
             Ok(lost) => (again + lease, lost),
             Err(error) => {
                 self.log_store("extend", &error);
@@ -506,6 +502,22 @@ impl Engine {
                 () = self.stopping() => {}
             }
         }
+    }
+
+    /// What a claim may bring now, if anything.
+    fn room_left(&self, pace: &Pace) -> Option<Room> {
+        let (in_hand, bytes) = self.hand.load();
+        let (settings, share) = (&self.settings, self.share());
+        let bytes = settings.in_flight_bytes.saturating_sub(bytes);
+        let bytes = bytes.min(share.bytes.min(settings.in_flight_bytes.div_ceil(2)));
+        let events = settings.in_flight.saturating_sub(in_hand);
+        let events = events.min(pace.fitting(bytes)).min(share.events);
+        let limit = u32::try_from(events).unwrap_or(u32::MAX);
+        let limit = limit.min(settings.batch_size);
+        (limit > 0 && bytes > 0).then_some(Room {
+            limit,
+            bytes: bytes as u64,
+        })
     }
 
     /// For how long no destination that is down may be probed.

@@ -386,6 +386,9 @@ impl Builder {
                 "there are several destinations: say with `route` what goes where".to_owned(),
             );
         }
+        if names.contains(&"") {
+            refuse(&["destination"], "a destination needs a name".to_owned());
+        }
         for (place, name) in names.iter().enumerate() {
             if names[..place].contains(name) {
                 refuse(

@@ -216,7 +216,7 @@ impl Engine {
                     }
                     pause = FIRST_PAUSE;
                 }
-                Err(error @ StoreError::Refused(_)) => {
+                Err(error) if self.is_of_one(&error, &batch).await => {
                     self.log_store("settle", &error);
                     if let [one] = &batch[..] {
                         match in_plain_words(one) {
@@ -241,6 +241,21 @@ impl Engine {
             }
         }
         unsettled
+    }
+
+    /// Whether this is said of some of these verdicts, and not of all that is settled.
+    async fn is_of_one(&self, error: &StoreError, batch: &[Settlement]) -> bool {
+        let has_letter = |it: &Settlement| matches!(&it.verdict, Verdict::Dead { letter, .. } if letter.is_some());
+        match error {
+            StoreError::Refused(_) => true,
+            // It may be the letters alone: who may prolong a lease may also end it.
+            StoreError::Denied(_) if batch.iter().any(has_letter) => {
+                let leases: Vec<Lease> = batch.iter().map(|it| it.lease).collect();
+                let extended = self.store.extend(&leases, self.settings.lease).await;
+                extended.is_ok()
+            }
+            _ => false,
+        }
     }
 
     fn settle_span(&self, verdicts: usize) -> tracing::Span {

@@ -1,6 +1,7 @@
 //! Dead letters: what dies tells of it at a destination of choice.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use posthaste::{Event, Status, header};
 use posthaste_relay::sink::Outcome;
@@ -84,6 +85,38 @@ async fn a_dead_event_arrives_where_dead_letters_go_with_what_went_wrong() {
     assert_eq!(&refused.payload[..], b"{\"n\": 1}");
     assert_eq!(letters.seen().len(), 4);
     assert_eq!(with_status(&store, Status::Dead).await.len(), 4);
+}
+
+// F10: it may be a right of its own to write one, by row security, say.
+#[tokio::test]
+async fn a_letter_that_is_denied_holds_up_nothing_but_its_event() {
+    let mut fresh = Fresh::new().await;
+    let deny = fresh.sql(
+        "create function {outbox}() returns trigger language plpgsql as $$
+         begin raise insufficient_privilege; end $$;
+         create trigger deny before insert on {outbox} for each row
+         when (new.headers ? 'posthaste-dead-letter-of') execute function {outbox}()",
+    );
+    fresh.client.batch_execute(&deny).await.unwrap();
+    let odd = "shop.order.refused.v1";
+    let witness = Witness::new(move |event: Arc<Event>| async move {
+        match event.topic == odd {
+            true => Outcome::Reject("no".to_owned()),
+            false => Outcome::Delivered,
+        }
+    });
+    fresh.enqueue(&[message(odd)]).await;
+    let builder = brisk(&fresh).await.dead_letters(LETTERS);
+    let relay = Running::start(builder.destination("w", witness.clone()).build().unwrap());
+    let store = fresh.store().await;
+    eventually("it is to die", async || !witness.seen().is_empty()).await;
+    fresh.enqueue(&messages(20)).await;
+    eventually("the others are settled", async || {
+        with_status(&store, Status::Delivered).await.len() == 20
+    })
+    .await;
+    assert!(with_status(&store, Status::Dead).await.is_empty());
+    drop(relay);
 }
 
 // F10: or one bad destination would fill the outbox with letters about letters.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use posthaste::store::{OnFailure, Ordering as Order};
 use posthaste::{Status, Store};
 use posthaste_relay::sink::Outcome;
 use posthaste_testkit::outbox::Fresh;
@@ -282,9 +283,21 @@ async fn a_destination_that_answers_nobody_kills_no_event() {
 // F9
 #[tokio::test]
 async fn an_event_that_always_finds_its_destination_down_is_not_the_only_one_to_try() {
+    only_the_first_finds_it_down(Order::None).await;
+}
+
+// F9
+#[tokio::test]
+async fn nor_is_one_that_others_of_its_key_wait_for() {
+    only_the_first_finds_it_down(Order::Key(OnFailure::Block)).await;
+}
+
+async fn only_the_first_finds_it_down(order: Order) {
     let mut fresh = Fresh::new().await;
-    let first = fresh.enqueue(&messages(1)).await[0].id;
-    fresh.enqueue(&messages(20)).await;
+    let of_key = |key: &str| message(TOPIC).ordering_key(key);
+    let first = fresh.enqueue(&[of_key("a")]).await[0].id;
+    let others: Vec<_> = (0..20).map(|n| of_key(&format!("b{}", n % 3))).collect();
+    fresh.enqueue(&others).await;
     // Such as one whose partition has no leader.
     let witness = Witness::new(move |event: Arc<posthaste::Event>| async move {
         match event.id == first {
@@ -293,7 +306,7 @@ async fn an_event_that_always_finds_its_destination_down_is_not_the_only_one_to_
         }
     });
     let builder = brisk(&fresh).await.batch_size(1).in_flight(1);
-    let builder = builder.max_attempts(1).random(|| 0.0);
+    let builder = builder.max_attempts(1).random(|| 0.0).ordering(order);
     let relay = Running::start(builder.destination("w", witness.clone()).build().unwrap());
     witness.until_delivered(20).await;
     relay.stop().await;

@@ -33,6 +33,10 @@ async fn each_setting_that_cannot_work_is_refused_with_its_reason() {
     let ladder = |base, max| good().retry(Retry::Exponential { base, max });
     for (builder, reason) in [
         (
+            good().destination("", sink::stdout()).route("*", "d"),
+            "a destination needs a name",
+        ),
+        (
             good().poll_interval(MS(20_001)),
             "poll_interval must be at most a third of lease",
         ),

@@ -6,6 +6,7 @@ use posthaste::store::{Act, Ending, Filter, JobState, Redelivery, Target};
 use posthaste::{Status, Store, header};
 use posthaste_relay::sink::Outcome;
 use posthaste_testkit::outbox::Fresh;
+use tokio::sync::watch;
 
 use crate::support::*;
 
@@ -45,6 +46,37 @@ async fn a_paused_outbox_is_left_in_peace_by_every_relay_until_it_is_resumed() {
     for relay in relays {
         relay.stop().await;
     }
+}
+
+#[tokio::test]
+async fn what_was_claimed_and_not_started_is_handed_back_by_a_pause() {
+    let mut fresh = Fresh::new().await;
+    let store = fresh.store().await;
+    let (go, until) = watch::channel(false);
+    let sink = Witness::new(move |_| {
+        let mut until = until.clone();
+        async move {
+            let _ = until.wait_for(|go| *go).await;
+            Outcome::Delivered
+        }
+    });
+    let builder = brisk(&fresh).await.max_attempts(1);
+    let builder = builder.destination("w", sink.clone()).concurrency(2);
+    let relay = Running::start(builder.build().unwrap());
+    fresh.enqueue(&messages(20)).await;
+    eventually("two are under way", async || sink.seen().len() == 2).await;
+    store.pause(&Target::Outbox, &ann()).await.unwrap();
+    // A relay looks twice a second, on a machine that has time for it.
+    tokio::time::sleep(MS(5000)).await;
+    go.send(true).unwrap();
+    eventually("all others are back", async || {
+        with_status(&store, Status::Pending).await.len() == 18
+    })
+    .await;
+    assert_eq!(sink.delivered().len(), 2);
+    let waiting = with_status(&store, Status::Pending).await;
+    assert!(waiting.iter().all(|record| record.attempts == 0));
+    relay.stop().await;
 }
 
 #[tokio::test]
