@@ -8,6 +8,7 @@ use posthaste::store::{Act, Filter, OnFailure, Ordering, Store};
 use posthaste::{DeadReason, Status};
 use posthaste_relay::sink::Outcome;
 use posthaste_relay::{Relay, Retry};
+use posthaste_testkit::file::FreshFile;
 use posthaste_testkit::outbox::{Fresh, connect};
 use posthaste_testkit::server::Proxy;
 
@@ -123,6 +124,71 @@ async fn a_table_that_is_away_for_a_while_makes_nothing_be_delivered_twice() {
     relay.stop().await;
     assert_eq!(slow.seen().len(), 40, "none came twice");
     assert_eq!(with_status(&store, Status::Delivered).await.len(), 40);
+}
+
+// M8: whatever code it refuses it with.
+#[tokio::test]
+async fn an_event_that_a_trigger_refuses_to_have_settled_holds_up_no_other() {
+    let mut fresh = Fresh::new().await;
+    let schema = fresh.table.schema();
+    let picky = fresh.sql(&format!(
+        "create function {schema}.picky() returns trigger language plpgsql as $$
+         begin
+           if new.topic = 'shop.bad.case.v1' then case new.attempts when 0 then null; end case; end if;
+           if new.topic = 'shop.bad.rows.v1' then perform (select n from generate_series(1, 2) n); end if;
+           if new.topic = 'shop.bad.code.v1' then raise 'an own code' using errcode = 'A0001'; end if;
+           if new.topic = 'shop.bad.class.v1' then raise 'a trigger' using errcode = '39P01'; end if;
+           -- Without it, it says that it has ended without one.
+           if new.topic <> 'shop.bad.return.v1' then return new; end if;
+         end $$;
+         create trigger picky before update on {{outbox}} for each row
+         when (new.lease_owner is null) execute function {schema}.picky()"
+    ));
+    fresh.client.batch_execute(&picky).await.unwrap();
+    let bad = ["case", "rows", "code", "class", "return"];
+    let mut all = messages(20);
+    all.extend(bad.map(|name| message(&format!("shop.bad.{name}.v1"))));
+    all.extend(messages(20));
+    fresh.enqueue(&all).await;
+    let witness = Witness::willing();
+    let relay = relay_to(&fresh, witness.clone()).await;
+    witness.until_delivered(all.len()).await;
+    let store = fresh.store().await;
+    eventually("the others are settled", async || {
+        with_status(&store, Status::Delivered).await.len() == 40
+    })
+    .await;
+    relay.stop().await;
+    let refused = with_status(&store, Status::Processing).await;
+    assert_eq!(refused.len(), bad.len());
+}
+
+// M8: also if it says what SQLite says of a table that is away.
+#[tokio::test]
+async fn an_event_that_a_trigger_refuses_to_have_settled_holds_up_no_other_on_sqlite() {
+    let file = FreshFile::new();
+    let picky = file.sql(
+        "create trigger picky before update on {outbox}
+         when new.lease_owner is null and new.topic = 'shop.bad.event.v1'
+         begin select raise(abort, 'no such customer'); end",
+    );
+    file.open().execute_batch(&picky).unwrap();
+    let mut all = messages(20);
+    all.push(message("shop.bad.event.v1"));
+    all.extend(messages(20));
+    file.enqueue(&all);
+    let witness = Witness::willing();
+    let builder = Relay::builder(file.store().await).poll_interval(MS(50));
+    let relay = builder.destination("w", witness.clone()).build().unwrap();
+    let relay = Running::start(relay);
+    witness.until_delivered(all.len()).await;
+    let store = file.store().await;
+    eventually("the others are settled", async || {
+        with_status(&store, Status::Delivered).await.len() == 40
+    })
+    .await;
+    relay.stop().await;
+    assert_eq!(with_status(&store, Status::Processing).await.len(), 1);
 }
 
 #[tokio::test]

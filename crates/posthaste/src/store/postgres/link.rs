@@ -357,18 +357,21 @@ pub(super) fn classify(error: tokio_postgres::Error) -> StoreError {
     }
 }
 
-/// A refusal as one of what was to be settled, if it can be that. A table that is not there, or that somebody
-/// changes, may be there again: what was delivered must not be delivered once more for it.
+/// A refusal as one of what was to be settled, unless it is about the table. One that is not there, or that somebody
+/// changes, may be there again: what was delivered must not be delivered once more for it. All else may be about one
+/// event, as a trigger refuses with any code that it likes: the others must not wait for it.
 pub(super) fn of_settlements(error: StoreError) -> StoreError {
-    // Data exceptions, broken constraints, what a view or a trigger says in whatever language, and what is too long for
-    // an index, or too complex.
-    let of_content = |said: &ServerError| {
-        ["22", "23", "38", "44", "54", "P0"]
-            .iter()
-            .any(|class| said.code.starts_with(class))
+    // A statement that was prepared for another structure, a transaction or an object in the wrong state; tables, columns,
+    // types and functions that are not there.
+    let of_structure = |said: &ServerError| {
+        [
+            "0A", "25", "26", "3F", "55", "42P01", "42703", "42704", "42883",
+        ]
+        .iter()
+        .any(|class| said.code.starts_with(class))
     };
     match error {
-        StoreError::Refused(said) if !said.downcast_ref().is_some_and(of_content) => {
+        StoreError::Refused(said) if said.downcast_ref().is_some_and(of_structure) => {
             StoreError::Unavailable(said)
         }
         error => error,

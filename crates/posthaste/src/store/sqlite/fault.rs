@@ -15,7 +15,10 @@ pub(super) fn classify(error: Error) -> StoreError {
                 .into(),
         );
     }
-    let source = Box::new(Told(error.to_string()));
+    let source = Box::new(Told {
+        text: error.to_string(),
+        code: error.sqlite_error_code(),
+    });
     match error.sqlite_error_code() {
         Some(ErrorCode::OperationInterrupted) => StoreError::Unavailable(Box::new(Interrupted)),
         Some(ErrorCode::DiskFull) => StoreError::Full(source),
@@ -42,18 +45,21 @@ pub(super) fn slow(error: StoreError) -> StoreError {
     }
 }
 
-/// A refusal as one of what was to be settled, if it can be that. A table or a column that is not there may be there
-/// again: what was delivered must not be delivered once more for it.
+/// A refusal as one of what was to be settled, unless a table or a column is not there. It may be there again: what was
+/// delivered must not be delivered once more for it. A trigger of somebody's may say the same of one event, under another
+/// code.
 pub(super) fn of_settlements(error: StoreError) -> StoreError {
+    let is_away =
+        |told: &Told| told.code == Some(ErrorCode::Unknown) && told.text.starts_with("no such ");
     match error {
-        StoreError::Refused(said) if said.to_string().starts_with("no such ") => {
+        StoreError::Refused(said) if said.downcast_ref().is_some_and(is_away) => {
             StoreError::Unavailable(said)
         }
         error => error,
     }
 }
 
-/// The same for what schema checks may meet.
+/// Sorts what schema checks may meet.
 pub(super) fn of_schema(failure: Failure) -> StoreError {
     match failure {
         Failure::Schema(error) => StoreError::Schema(error),
@@ -61,10 +67,13 @@ pub(super) fn of_schema(failure: Failure) -> StoreError {
     }
 }
 
-/// The same for what the file system says about a file beside the database.
+/// Sorts what the file system says about a file beside the database.
 pub(super) fn of_file(path: &Path, error: &std::io::Error) -> StoreError {
     use std::io::ErrorKind;
-    let source = Box::new(Told(format!("{}: {error}", path.display())));
+    let source = Box::new(Told {
+        text: format!("{}: {error}", path.display()),
+        code: None,
+    });
     match error.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => StoreError::Full(source),
         ErrorKind::ReadOnlyFilesystem => StoreError::ReadOnly(source),
@@ -77,8 +86,11 @@ pub(super) fn of_file(path: &Path, error: &std::io::Error) -> StoreError {
 
 /// What was said, as text: an error of rusqlite may carry the statement along.
 #[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-struct Told(String);
+#[error("{text}")]
+struct Told {
+    text: String,
+    code: Option<ErrorCode>,
+}
 
 #[derive(Debug, thiserror::Error)]
 #[error("it was given up")]
