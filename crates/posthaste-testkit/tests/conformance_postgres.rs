@@ -263,6 +263,70 @@ async fn events_of_a_destination_that_is_down_are_passed_once_and_not_by_every_l
     }
 }
 
+// F9: what a claim passes without being able to lease it is left to whoever has it, and nothing else is.
+#[tokio::test]
+async fn a_key_whose_first_event_somebody_else_has_locked_costs_no_other_event_a_look() {
+    // As many as it takes to lock all, part and none of what follows; and with more than one claim looks at.
+    for (limit, others) in [(10, 25), (3, 25), (10, 150)] {
+        let bed = OnPostgres::new().await;
+        let fresh = bed.fresh();
+        let mut messages = vec![message().ordering_key("a"); 5];
+        messages.extend(vec![message(); others]);
+        let receipts = bed.enqueue(&messages).await.expect("valid messages");
+        let mut other = connect(&fresh.url).await;
+        let transaction = other.transaction().await.expect("a transaction");
+        let lock = fresh.sql("select 1 from {outbox} where id = $1 for update");
+        let locked = transaction.query(&lock, &[&receipts[0].id]).await;
+        assert_eq!(locked.expect("a lock").len(), 1);
+        let store = bed.relay().await;
+        let mut claim = Claim {
+            ordering: Ordering::Key(OnFailure::Block),
+            ..Claim::new(limit)
+        };
+        let mut found = Vec::new();
+        loop {
+            let claimed = store.claim(&claim).await.expect("a claim");
+            found.extend(claimed.events.iter().map(|event| event.id));
+            if !claimed.more {
+                break;
+            }
+            claim.reach = Reach::Onward;
+        }
+        let expected = receipts[5..].iter().map(|receipt| receipt.id);
+        assert!(found.into_iter().eq(expected), "{limit} of {others}");
+        transaction.rollback().await.expect("an end");
+    }
+}
+
+#[tokio::test]
+async fn keys_whose_first_events_somebody_else_has_locked_are_not_asked_for_again_at_once() {
+    let bed = OnPostgres::new().await;
+    let fresh = bed.fresh();
+    for key in ["a", "b"] {
+        let messages = vec![message().ordering_key(key); 5];
+        bed.enqueue(&messages).await.expect("valid messages");
+    }
+    let mut other = connect(&fresh.url).await;
+    let transaction = other.transaction().await.expect("a transaction");
+    let lock = fresh.sql(
+        "select 1 from {outbox}
+         where sequence in (select min(sequence) from {outbox} group by ordering_key) for update",
+    );
+    let locked = transaction.query(&lock, &[]).await;
+    assert_eq!(locked.expect("locks").len(), 2);
+    let store = bed.relay().await;
+    let claim = Claim {
+        ordering: Ordering::Key(OnFailure::Block),
+        keys: vec!["a".to_owned(), "b".to_owned()],
+        ..Claim::new(3)
+    };
+    let claimed = store.claim(&claim).await.expect("a claim");
+    assert!(claimed.events.is_empty() && !claimed.more, "{claimed:?}");
+    transaction.rollback().await.expect("an end");
+    let claimed = store.claim(&claim).await.expect("a claim");
+    assert!(claimed.events.len() == 3 && claimed.more, "{claimed:?}");
+}
+
 // N4: what is only tidied up holds up nothing.
 #[tokio::test]
 async fn a_relay_that_is_gone_is_seen_while_others_cannot_be_forgotten() {

@@ -4,8 +4,8 @@
 --
 -- Of each key, what goes is a run from its first live event on, up to its barrier: the first event
 -- that cannot go now, as it is leased, due later, not among what was seen, or dead and to block.
--- Gives, beside what it took, a row that is no event: how many events it looked at, the last of them, and the keys in
--- which some wait for one that is leased.
+-- Gives, beside what it took, a row that is no event: how many events it looked at, whether it locked as many as it may,
+-- the last that it locked, or looked at if there are no more, and the keys in which some wait for one that is leased.
 -- Runs are looked for before locking, so that blocked keys do not fill the batch, and counted
 -- again after it (nth), as another relay may have locked a part of one.
 with seen as materialized (
@@ -90,7 +90,8 @@ with seen as materialized (
     as event (place, version, turn, sequence, nth)
   where runs.barrier is null or event.sequence <= runs.barrier
 ), locked as materialized (
-  select e.ctid as place, e.attempts, e.lease_owner, ready.ordering_key, ready.sequence, ready.nth, ready.parked,
+  select e.ctid as place, e.attempts, e.lease_owner, e.next_attempt_at, ready.ordering_key, ready.sequence, ready.nth,
+         ready.parked,
          -- Of what is compressed, only its text tells how large it is.
          coalesce(octet_length(e.payload_bytes),
                   case when pg_column_compression(e.payload) is null then pg_column_size(e.payload)
@@ -103,7 +104,7 @@ with seen as materialized (
   for update of e skip locked
 ), fits as materialized (
   -- As many as fit, and at least one: of each key its first ones, as they stand in that order.
-  select place, attempts, lease_owner, ordering_key, sequence, nth, parked
+  select place, attempts, lease_owner, next_attempt_at, ordering_key, sequence, nth, parked
   from (select *, sum(size) over (rows unbounded preceding) - size as before from locked) summed
   where before < $13::bigint
 ), due as materialized (
@@ -195,13 +196,23 @@ with seen as materialized (
     e.id, e.sequence, e.namespace, e.topic, e.tenant_id, e.aggregate_type, e.aggregate_id, e.event_type,
     e.ordering_key, e.dedupe_key, e.headers, e.content_type, e.payload, e.payload_bytes, e.traceparent,
     e.tracestate, e.attempts, e.created_at, e.next_attempt_at, e.lease_epoch, e.dead_reason, now() as claimed_at,
-    e.redeliveries, (select count(*) from locked) > (select count(*) from fits) as cut
+    e.redeliveries
 )
 select taken.*, looked.*
 from taken
 full join (
-  select looked_at, waiting, last.next_attempt_at as last_at, last.sequence as last_sequence
+  select looked_at, is_full, waiting, last.next_attempt_at as last_at, last.sequence as last_sequence
   from (select count(*) as looked_at from seen) seen_all
   cross join (select array_agg(ordering_key) as waiting from runs where is_leased) runs_that_wait
-  left join (select * from seen order by next_attempt_at desc, sequence desc limit 1) last on true
+  -- What is locked and yet not due had its place among those that may be locked.
+  cross join (
+    select count(*) >= $1 or count(*) > (select count(*) from fits) as is_full from locked
+  ) locked_all
+  left join lateral (
+    select next_attempt_at, sequence from fits where is_full
+    union all
+    select next_attempt_at, sequence from seen where not is_full
+    order by next_attempt_at desc, sequence desc
+    limit 1
+  ) last on true
 ) looked on false

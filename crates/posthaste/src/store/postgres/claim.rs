@@ -86,18 +86,18 @@ impl Postgres {
         let (mut rows, at) = self.look(claim, &self.sql.claim_keyed, &params).await?;
         let seen = rows.iter().find(|row| !decode::is_event(row));
         let looked_at: i64 = seen.map_or(0, |row| row.get("looked_at"));
+        let full = seen.is_some_and(|row| row.get("is_full"));
         // Those that are not text in UTF-8 are found by looks.
         let waiting: Option<Vec<String>> = seen.and_then(|row| row.try_get("waiting").ok()?);
-        let last_seen = seen.and_then(|row| {
+        let last = seen.and_then(|row| {
             let at: Option<Timestamp> = row.get("last_at");
             Some(Cursor(at?.0, row.get("last_sequence")))
         });
         rows.retain(decode::is_event);
-        let full = rows.len() as i64 >= limit || rows.first().is_some_and(decode::is_cut);
-        let more = full || (claim.keys.is_empty() && looked_at >= look);
-        let last = match full {
-            true => rows.iter().map(place).max(),
-            false => last_seen,
+        let more = match claim.keys.is_empty() {
+            true => full || looked_at >= look,
+            // Keys of which it locked no first event are with somebody else: to ask again at once is in vain.
+            false => full && !rows.is_empty(),
         };
         let end = End {
             from,

@@ -131,6 +131,7 @@ mod column {
     pub(super) const DEAD_REASON: usize = 20;
     pub(super) const CLAIMED_AT: usize = 21;
     pub(super) const REDELIVERIES: usize = 22;
+    /// Only without order.
     pub(super) const CUT: usize = 23;
 }
 
@@ -177,7 +178,7 @@ pub(super) fn is_event(row: &Row) -> bool {
     row.get::<_, Option<Uuid>>(column::ID).is_some()
 }
 
-/// Whether the claim left out what was too much at once.
+/// Whether a claim without order left out what was too much at once.
 pub(super) fn is_cut(row: &Row) -> bool {
     row.get(column::CUT)
 }
