@@ -20,11 +20,13 @@ use crate::store::StoreError;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How often it may be doubled: up to a quarter of an hour.
 const DOUBLINGS: u32 = 4;
+/// For so long, and no longer, what is not asked again makes all others of its connection as patient.
+const MEMORY: Duration = Duration::from_secs(60 * 60);
 
 pub(super) struct Link {
     patience: Duration,
-    /// How many sessions in a row ended because this statement was not answered in time.
-    unanswered: std::sync::Mutex<HashMap<&'static str, u32>>,
+    /// How many sessions in a row ended because this statement was not answered in time, and when the last one did.
+    unanswered: std::sync::Mutex<HashMap<&'static str, (u32, Instant)>>,
     config: Config,
     connector: Connector,
     setup: &'static str,
@@ -145,7 +147,9 @@ impl Link {
             let mut slot = self.session.lock().await;
             let ended = slot.take_if(|current| Arc::ptr_eq(current, session));
             if silence && ended.is_some() {
-                *self.unanswered().entry(name).or_default() += 1;
+                let mut unanswered = self.unanswered();
+                let sessions = unanswered.get(name).map_or(1, |(before, _)| before + 1);
+                unanswered.insert(name, (sessions, Instant::now()));
             }
         }
         result
@@ -155,12 +159,15 @@ impl Link {
     /// the next session gives it twice as long, or what takes that long would never be done. Others that were
     /// answered meanwhile say nothing about it; and those that wait behind it have as long.
     fn patience(&self) -> Duration {
-        let doublings = self.unanswered().values().max().copied();
+        let unanswered = self.unanswered();
+        let doublings = unanswered.values().map(|(sessions, _)| *sessions).max();
         self.patience * 2_u32.pow(doublings.unwrap_or_default().min(DOUBLINGS))
     }
 
-    fn unanswered(&self) -> std::sync::MutexGuard<'_, HashMap<&'static str, u32>> {
-        self.unanswered.lock().expect("not poisoned")
+    fn unanswered(&self) -> std::sync::MutexGuard<'_, HashMap<&'static str, (u32, Instant)>> {
+        let mut unanswered = self.unanswered.lock().expect("not poisoned");
+        unanswered.retain(|_, (_, last)| last.elapsed() < MEMORY);
+        unanswered
     }
 
     /// Has the server stop what nobody waits for any more: it does not notice before it is done with it.
@@ -448,6 +455,17 @@ mod tests {
                 break;
             }
         }
+    }
+
+    // As a look for a destination that was down, which is asked of no database that is well.
+    #[test]
+    fn what_is_not_asked_again_makes_others_patient_for_an_hour_and_no_longer() {
+        let link = link(Config::new());
+        let silent = |since: Duration| (3, Instant::now().checked_sub(since).unwrap());
+        link.unanswered().insert("claim aside", silent(MEMORY / 2));
+        assert_eq!(link.patience(), link.patience * 8);
+        link.unanswered().insert("claim aside", silent(MEMORY * 2));
+        assert_eq!(link.patience(), link.patience);
     }
 
     #[tokio::test]
