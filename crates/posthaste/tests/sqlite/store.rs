@@ -116,6 +116,26 @@ async fn while_another_process_relays_the_file_one_can_only_look_and_act() {
     assert_eq!(store.claim(&Claim::new(1)).await.unwrap().events.len(), 1);
 }
 
+// It tries twice a second, on the thread that others wait for.
+#[tokio::test]
+async fn while_another_process_relays_the_file_no_try_but_the_first_waits_for_it() {
+    let file = FreshFile::new();
+    let store = file.store().await;
+    for pid in [4242, std::process::id()] {
+        let lock = process_with_number(pid, &file);
+        let began = Instant::now();
+        for _ in 0..400 {
+            let error = store.take_over().await.unwrap_err();
+            assert_eq!(error.code(), "store.taken", "{error}");
+        }
+        // Each would have waited for at least 50 ms.
+        assert!(began.elapsed() < Duration::from_secs(20));
+        drop(lock);
+        store.take_over().await.unwrap();
+        store.leave().await.unwrap();
+    }
+}
+
 // In a container of its own it may have a number that nobody has here, or ours.
 #[tokio::test]
 async fn who_relays_the_file_is_known_by_its_lock_and_not_by_its_number() {
@@ -152,6 +172,9 @@ async fn who_relays_the_file_is_known_by_its_lock_and_not_by_its_number() {
             Ok(_) => break,
             Err(error) => assert!(round < 5, "{error}"),
         }
+        // One who tried in vain waits for nobody the next time.
+        store.take_over().await.unwrap();
+        store.leave().await.unwrap();
     }
     let relays = store.relays().await.unwrap();
     assert_eq!(relays[0].pid, Some(std::process::id()), "{relays:?}");

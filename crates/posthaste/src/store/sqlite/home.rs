@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{File, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
@@ -33,6 +34,8 @@ pub(super) struct Home {
     pub(super) reader: Worker,
     pub(super) listeners: Arc<Listeners>,
     lock: Mutex<Weak<Lock>>,
+    /// The last try to take it was in vain: the next one waits for nobody, as whoever has it may keep it for days.
+    in_vain: AtomicBool,
     outboxes: Mutex<HashMap<String, Relays>>,
 }
 
@@ -61,6 +64,7 @@ impl Home {
             reader: Worker::start(link(Role::Reads))?,
             listeners,
             lock: Mutex::default(),
+            in_vain: AtomicBool::default(),
             outboxes: Mutex::default(),
             path: path.clone(),
         });
@@ -100,7 +104,9 @@ impl Home {
         if let Some(lock) = held.upgrade().filter(|lock| lock.holds()) {
             return Ok(lock);
         }
-        let lock = Arc::new(Lock::take(&self.path)?);
+        let taken = Lock::take(&self.path, !self.in_vain.load(Ordering::Relaxed));
+        self.in_vain.store(taken.is_err(), Ordering::Relaxed);
+        let lock = Arc::new(taken?);
         *held = Arc::downgrade(&lock);
         Ok(lock)
     }
@@ -128,7 +134,9 @@ pub(super) struct Lock {
 }
 
 impl Lock {
-    fn take(database: &Path) -> Result<Self, StoreError> {
+    /// Waits for who only looks whether it is held, and for a store of this process that lets go of it, if it is to be
+    /// patient.
+    fn take(database: &Path, patient: bool) -> Result<Self, StoreError> {
         let path = beside(database);
         let failed = |error: std::io::Error| of_file(&path, &error);
         let ours = std::process::id().to_string();
@@ -162,7 +170,7 @@ impl Lock {
             file.rewind().map_err(failed)?;
             file.read_to_string(&mut pid).map_err(failed)?;
             let patience = if pid == ours { HANDOVER } else { GLANCE };
-            if started.elapsed() > patience {
+            if !patient || started.elapsed() > patience {
                 return Err(StoreError::Taken {
                     path: database.display().to_string(),
                     by: match pid.is_empty() {
