@@ -327,6 +327,37 @@ async fn keys_whose_first_events_somebody_else_has_locked_are_not_asked_for_agai
     assert!(claimed.events.len() == 3 && claimed.more, "{claimed:?}");
 }
 
+// As a database without an encoding may hold it.
+#[tokio::test]
+async fn a_key_that_is_not_text_hides_no_other_that_waits() {
+    let server = posthaste_testkit::server::postgres_url();
+    let client = connect(&server).await;
+    let name = format!("ascii_{}", Uuid::new_v4().simple());
+    let make = format!("create database {name} encoding 'SQL_ASCII' locale 'C' template template0");
+    client.batch_execute(&make).await.expect("a database");
+    let (server, _) = server.rsplit_once('/').expect("a database in the address");
+    let fresh = Fresh::at(&format!("{server}/{name}")).await;
+    let one_of_each = fresh.sql(
+        "set client_encoding = 'SQL_ASCII';
+         insert into {outbox} (topic, payload, ordering_key) values ('t', '1', 'a'), ('t', '1', E'caf\\xe9')",
+    );
+    let insert = async || fresh.client.batch_execute(&one_of_each).await;
+    insert().await.expect("heads");
+    let store = fresh.store().await;
+    let claim = Claim {
+        ordering: Ordering::Key(OnFailure::Block),
+        ..Claim::new(10)
+    };
+    let heads = store.claim(&claim).await.expect("a claim");
+    assert_eq!((heads.events.len(), heads.malformed.len()), (1, 1));
+    insert().await.expect("followers");
+    let waiting = store.claim(&claim).await.expect("a claim").waiting;
+    assert!(waiting.contains(&"a".to_owned()), "{waiting:?}");
+    drop((store, fresh));
+    let drop = format!("drop database {name} with (force)");
+    client.batch_execute(&drop).await.expect("an end");
+}
+
 // N4: what is only tidied up holds up nothing.
 #[tokio::test]
 async fn a_relay_that_is_gone_is_seen_while_others_cannot_be_forgotten() {

@@ -160,6 +160,26 @@ async fn rows_that_are_no_events_are_set_aside() {
 }
 
 #[tokio::test]
+async fn a_key_that_is_not_text_hides_no_other_that_waits() {
+    let file = FreshFile::new();
+    let keyed = [message().ordering_key("a"), message().ordering_key("a")];
+    file.enqueue(&keyed[..1]);
+    let odd = "insert into {outbox} (topic, payload, ordering_key) values ('t', '1', cast(x'c328' as text))";
+    file.open().execute_batch(&file.sql(odd)).unwrap();
+    let store = file.store().await;
+    let claim = Claim {
+        ordering: Ordering::Key(OnFailure::Block),
+        ..Claim::new(10)
+    };
+    let heads = store.claim(&claim).await.unwrap();
+    assert_eq!((heads.events.len(), heads.malformed.len()), (1, 1));
+    file.open().execute_batch(&file.sql(odd)).unwrap();
+    file.enqueue(&keyed[1..]);
+    let waiting = store.claim(&claim).await.unwrap().waiting;
+    assert!(waiting.contains(&"a".to_owned()), "{waiting:?}");
+}
+
+#[tokio::test]
 async fn what_follows_a_malformed_event_in_its_key_is_held_back() {
     let file = FreshFile::new();
     let keyed = message();

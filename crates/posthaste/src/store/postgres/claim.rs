@@ -8,7 +8,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use super::decode::{self, Timestamp};
+use super::decode::{self, Shown, Timestamp};
 use super::{Postgres, topics};
 use crate::store::cursors::{Cursor, Cursors, End};
 use crate::store::{Claim, Claimed, OnFailure, Ordering, Reach, Scope, Store, StoreError};
@@ -87,8 +87,8 @@ impl Postgres {
         let seen = rows.iter().find(|row| !decode::is_event(row));
         let looked_at: i64 = seen.map_or(0, |row| row.get("looked_at"));
         let full = seen.is_some_and(|row| row.get("is_full"));
-        // Those that are not text in UTF-8 are found by looks.
-        let waiting: Option<Vec<String>> = seen.and_then(|row| row.try_get("waiting").ok()?);
+        // Of one that is not text in UTF-8 no event is delivered, so nobody asks for it; but it hides no other.
+        let waiting: Option<Vec<Shown>> = seen.and_then(|row| row.get("waiting"));
         let last = seen.and_then(|row| {
             let at: Option<Timestamp> = row.get("last_at");
             Some(Cursor(at?.0, row.get("last_sequence")))
@@ -109,7 +109,8 @@ impl Postgres {
         };
         self.cursors().ended(claim, end);
         let mut claimed = self.claimed(&rows, owner, more);
-        claimed.waiting = waiting.unwrap_or_default();
+        let waiting = waiting.unwrap_or_default().into_iter();
+        claimed.waiting = waiting.map(|key| key.0).collect();
         // Within a key the sequence decides, also over which was due first after a retry.
         claimed.events.sort_by_key(|event| event.sequence);
         if on_failure != "skip" {

@@ -266,7 +266,7 @@ impl Outbox {
             (!claim.keys.is_empty()).then(|| list(&claim.keys)),
         ])?;
         let (mut looked_at, mut last_seen, mut last_found) = (0, None, None);
-        let (mut bytes, mut cut) = (0, false);
+        let (mut bytes, mut cut, mut is_first) = (0, false, true);
         while let Some(row) = rows.next()? {
             cut = bytes >= claim.bytes;
             if cut {
@@ -274,11 +274,12 @@ impl Outbox {
             }
             bytes += row.get::<_, Option<u32>>(7)?.map_or(0, u64::from);
             looked_at = row.get(0)?;
-            if found.waiting.is_empty()
+            if std::mem::take(&mut is_first)
                 && let Some(keys) = row.get_ref(8)?.as_bytes_or_null()?
             {
-                // Those that are not text in UTF-8 are found by looks.
-                found.waiting = serde_json::from_slice(keys).unwrap_or_default();
+                // Of one that is not text in UTF-8 no event is delivered, so nobody asks for it; but it hides no other.
+                let keys = String::from_utf8_lossy(keys);
+                found.waiting = serde_json::from_str(&keys).unwrap_or_default();
             }
             last_seen = place(row, 1, 2)?;
             if let Some(place @ Cursor(_, sequence)) = place(row, 4, 3)? {
