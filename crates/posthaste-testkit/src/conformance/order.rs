@@ -272,6 +272,8 @@ pub async fn a_head_that_crashed_for_good_counts_as_dead_at_once(bed: impl Bed) 
             (claimed, died),
             "{key}"
         );
+        let waiting = found.waiting;
+        assert!(waiting.is_empty(), "nobody has it any more: {waiting:?}");
         deliver(&store, &found.events).await;
         let waiting = store.claim(&claim(10)).await.unwrap();
         assert!(

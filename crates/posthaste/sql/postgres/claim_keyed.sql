@@ -56,7 +56,8 @@ with seen as materialized (
   select keys.*, barrier.sequence as barrier, barrier.is_leased, death.sequence as death
   from keys
   left join lateral (
-    select e.sequence, e.lease_owner is not null as is_leased
+    -- One that was seen had its lease, and dies of this claim.
+    select e.sequence, e.lease_owner is not null and e.ctid not in (select place from seen) as is_leased
     from {outbox} e
     where e.ordering_key = keys.ordering_key and e.sequence <= keys.last and e.delivered_at is null
       and case
@@ -203,11 +204,11 @@ from taken
 full join (
   select looked_at, is_full, waiting, last.next_attempt_at as last_at, last.sequence as last_sequence
   from (select count(*) as looked_at from seen) seen_all
-  cross join (select array_agg(ordering_key) as waiting from runs where is_leased) runs_that_wait
   -- What is locked and yet not due had its place among those that may be locked.
   cross join (
     select count(*) >= $1 or count(*) > (select count(*) from fits) as is_full from locked
   ) locked_all
+  cross join (select array_agg(ordering_key) as waiting from runs where is_leased) runs_that_wait
   left join lateral (
     select next_attempt_at, sequence from fits where is_full
     union all

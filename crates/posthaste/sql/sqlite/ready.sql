@@ -90,7 +90,8 @@ select looked.looked_at, last.next_attempt_at as last_at, last.sequence as last_
        going.sequence, going.next_attempt_at, going.parked, going.was_leased, going.size,
        (select json_group_array(keys.ordering_key)
         from keys cross join {outbox} e on e.sequence = keys.barrier
-        where e.lease_owner is not null) as waiting
+        -- One that was seen had its lease, and dies of this claim.
+        where e.lease_owner is not null and keys.barrier not in (select sequence from free)) as waiting
 from (select count(*) as looked_at from seen) looked
 left join (select * from seen order by next_attempt_at desc, sequence desc limit 1) last on true
 left join going on true
