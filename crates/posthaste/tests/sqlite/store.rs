@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use posthaste::store::sqlite::Sqlite;
-use posthaste::store::{Act, Claim, Settlement, Store, Verdict};
+use posthaste::store::{Act, Claim, OnFailure, Ordering, Settlement, Store, Verdict};
 use posthaste::{Message, StoreError};
 use posthaste_testkit::file::FreshFile;
 
@@ -293,7 +293,8 @@ async fn a_relay_goes_on_in_the_file_that_was_put_in_the_place_of_its_own() {
 async fn a_file_that_is_empty_is_left_alone_until_it_is_filled() {
     let (file, copy) = (FreshFile::new(), FreshFile::new());
     let store = file.store().await;
-    store.claim(&Claim::new(1)).await.unwrap();
+    file.enqueue(&[message()]);
+    let event = store.claim(&Claim::new(1)).await.unwrap().events.remove(0);
     copy.enqueue(&[message()]);
     copy.open()
         .execute_batch("pragma journal_mode = delete")
@@ -302,10 +303,28 @@ async fn a_file_that_is_empty_is_left_alone_until_it_is_filled() {
         let _ = std::fs::remove_file(file.dir.join(format!("shop.db{suffix}")));
     }
     std::fs::write(file.path(), "").unwrap();
-    let error = store.claim(&Claim::new(1)).await.unwrap_err();
-    assert_eq!(error.code(), "store.refused", "{error}");
-    let error = store.take_over().await.unwrap_err();
-    assert_eq!(error.code(), "store.denied", "{error}");
+    let by_key = Claim {
+        ordering: Ordering::Key(OnFailure::Block),
+        ..Claim::new(1)
+    };
+    let delivered = Settlement::new(event.lease, Verdict::Delivered { keep: true });
+    for told in [
+        store.claim(&Claim::new(1)).await.map(drop),
+        store.claim(&by_key).await.map(drop),
+        store.take_over().await.map(drop),
+        store.stats().await.map(drop),
+        // Whoever relays goes on trying: it is no word about what is settled.
+        store.settle(&[delivered]).await.map(drop),
+    ] {
+        let error = told.unwrap_err();
+        assert_eq!(error.code(), "schema.missing", "{error}");
+        assert!(
+            error
+                .to_string()
+                .contains("shop.db, which is empty, is not set up"),
+            "{error}"
+        );
+    }
     assert_eq!(std::fs::metadata(file.path()).unwrap().len(), 0);
     // As `cp` does: into the file that is there.
     std::fs::write(file.path(), std::fs::read(copy.path()).unwrap()).unwrap();

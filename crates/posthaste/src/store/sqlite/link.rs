@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
-use super::fault::{classify, slow};
-use crate::schema::sqlite::is_locked;
+use super::fault::{of_schema, slow};
+use crate::schema::SchemaError;
+use crate::schema::sqlite::{Failure, is_locked};
 use crate::store::StoreError;
 
 /// How long SQLite itself waits for whoever has the file locked.
@@ -54,7 +55,7 @@ impl Link {
         &mut self,
         work: impl Fn(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
-        self.patiently(|link| work(link.open()?))
+        self.patiently(|link| Ok(work(link.open()?)?))
     }
 
     /// The same for a question that is given up after a while: others wait behind it.
@@ -70,7 +71,7 @@ impl Link {
             let _ = connection.progress_handler(STEPS, Some(move || began.elapsed() > limit));
             let done = work(connection);
             let _ = connection.progress_handler(0, None::<fn() -> bool>);
-            done
+            Ok(done?)
         })
         .map_err(slow)
     }
@@ -115,7 +116,7 @@ impl Link {
     pub(super) fn is_changed_by_others(&mut self) -> bool {
         let version = self.open().and_then(|connection| {
             let mut statement = connection.prepare_cached("pragma data_version")?;
-            statement.query_row([], |row| row.get(0))
+            Ok(statement.query_row([], |row| row.get(0))?)
         });
         match version {
             Ok(version) => self.seen.replace(version) != Some(version),
@@ -127,18 +128,20 @@ impl Link {
     /// again: whatever it was, a fresh one starts from a known state.
     fn patiently<T>(
         &mut self,
-        work: impl Fn(&mut Self) -> rusqlite::Result<T>,
+        work: impl Fn(&mut Self) -> Result<T, Failure>,
     ) -> Result<T, StoreError> {
         let started = Instant::now();
         loop {
             match work(self) {
                 Ok(done) => return Ok(done),
-                Err(error) if is_locked(&error) && started.elapsed() < PATIENCE => {
+                Err(Failure::Sqlite(error))
+                    if is_locked(&error) && started.elapsed() < PATIENCE =>
+                {
                     std::thread::sleep(Duration::from_millis(1));
                 }
-                Err(error) => {
+                Err(failure) => {
                     self.close();
-                    return Err(classify(error));
+                    return Err(of_schema(failure));
                 }
             }
         }
@@ -151,7 +154,7 @@ impl Link {
         self.seen = None;
     }
 
-    fn open(&mut self) -> rusqlite::Result<&Connection> {
+    fn open(&mut self) -> Result<&Connection, Failure> {
         let file = identity_at(&self.path);
         if self.connection.is_some() && self.file != file {
             // It was replaced or removed: what is written to a file without a name reaches nobody.
@@ -163,6 +166,12 @@ impl Link {
             connection.busy_timeout(BUSY)?;
             connection.set_prepared_statement_cache_capacity(STATEMENTS);
             connection.execute_batch(CACHE)?;
+            // A file that is empty is none: somebody may be about to fill it, and whoever sets its mode meanwhile
+            // writes over what comes.
+            if connection.query_row("pragma page_count", [], |row| row.get::<_, i64>(0))? == 0 {
+                let table = format!("the outbox in {}, which is empty,", self.path.display());
+                return Err(SchemaError::Missing { table }.into());
+            }
             match self.role {
                 Role::Reads => connection.execute_batch("pragma query_only = on")?,
                 Role::Writes => use_wal(&connection)?,
@@ -173,7 +182,7 @@ impl Link {
         Ok(self.connection.as_ref().expect("opened just now"))
     }
 
-    fn be_durable(&mut self, durable: bool) -> rusqlite::Result<()> {
+    fn be_durable(&mut self, durable: bool) -> Result<(), Failure> {
         if self.durable != Some(durable) {
             self.durable = None;
             self.open()?.execute_batch(match durable {
@@ -186,15 +195,8 @@ impl Link {
     }
 }
 
-/// A file that is empty is none: somebody may be about to fill it, and whoever sets its mode meanwhile writes over what
-/// comes.
 fn use_wal(connection: &Connection) -> rusqlite::Result<()> {
     let ask = |what: &str| connection.query_row(what, [], |row| row.get::<_, String>(0));
-    if connection.query_row("pragma page_count", [], |row| row.get::<_, i64>(0))? == 0 {
-        let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CANTOPEN);
-        let why = "the database is empty: run `posthaste migrate`";
-        return Err(rusqlite::Error::SqliteFailure(code, Some(why.to_owned())));
-    }
     if ask("pragma journal_mode")? != "wal" {
         ask("pragma journal_mode = wal")?;
     }
