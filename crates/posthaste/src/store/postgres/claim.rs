@@ -119,8 +119,8 @@ impl Postgres {
         Ok(claimed)
     }
 
-    /// Runs a claim. If there may be many due events that it is not about, it also asks, in the same round trip,
-    /// what time it was before: claims that find nothing are not to pass them again and again.
+    /// Runs a claim. If there may be many due events that it passes, as it is not about them, it also asks, in the same
+    /// round trip, what time it was before: claims that find nothing are not to pass them again and again.
     async fn look(
         &self,
         claim: &Claim,
@@ -128,7 +128,8 @@ impl Postgres {
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<(Vec<Row>, Option<i64>), StoreError> {
         let rows = self.claim.query(statement(claim), sql, params);
-        if claim.except_topics.is_empty() && claim.scope == Scope::default() {
+        let is_about_all = claim.except_topics.is_empty() && claim.scope == Scope::default();
+        if is_about_all || !claim.keys.is_empty() {
             return Ok((rows.await?, None));
         }
         let sent = Instant::now();
