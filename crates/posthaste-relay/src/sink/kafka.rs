@@ -200,16 +200,23 @@ impl Kafka {
                     "topic {topic:?} takes no records of this time: look at the clocks of this machine and the \
                      broker, and at `message.timestamp.*.max.ms` ({code})"
                 );
+                // Others get their acknowledgements, so the clocks are right: it is this topic's limit.
                 match self.topic.fixed() {
-                    Some(_) => Outcome::Unavailable(why),
-                    // It may be this topic alone.
-                    None => self.suspects.disconnected(event, why),
+                    None if self.is_acknowledged() => self.suspects.disconnected(event, why),
+                    _ => Outcome::Unavailable(why),
                 }
             }
             Meaning::Beside | Meaning::Passing => {
                 Outcome::Retry(format!("the broker refused the record: {code}"))
             }
         }
+    }
+
+    /// Whether anything was acknowledged lately, be it sent together with others or alone.
+    fn is_acknowledged(&self) -> bool {
+        let slots = [&self.together, &self.alone].into_iter();
+        let mut links = slots.filter_map(Slot::current);
+        links.any(|link| link.health.acknowledged_within(self.setup.timeout / 2))
     }
 
     /// If all events go to one topic, nothing can be delivered before it is mended. Else others are

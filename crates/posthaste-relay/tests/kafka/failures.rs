@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use posthaste::Event;
+use posthaste_relay::sink::kafka::Compression;
 use posthaste_relay::sink::{Kafka, Outcome, Sink};
 use posthaste_testkit::sink_contract;
 use tokio::task::JoinSet;
@@ -185,6 +187,39 @@ async fn a_clock_that_is_wrong_kills_no_event() {
                 "{outcome:?}"
             );
         }
+    }
+}
+
+// F9: also where topics are made of events, as long as none of them takes anything.
+#[tokio::test]
+async fn a_topic_is_blamed_for_what_it_says_of_the_clock_only_while_others_take_theirs() {
+    let brokers = shared().await;
+    let name = fresh_name();
+    let past = [("message.timestamp.before.max.ms", "0")];
+    create(&brokers, &format!("{name}.Strict"), 1, &past).await;
+    create(&brokers, &format!("{name}.Usual"), 1, &[]).await;
+    // For half of the timeout, what was acknowledged tells of the clocks.
+    let sink = sink(&brokers, &format!("{name}.{{aggregate_type}}"))
+        .timeout(Duration::from_secs(60))
+        .compression(Compression::Gzip);
+    let sink = sink.build().unwrap();
+    // What takes milliseconds to be packed is of the past when it arrives.
+    let mut strict = Event::clone(&*large_event(8_000_000).await);
+    strict.aggregate_type = Some("Strict".to_owned());
+    let strict = Arc::new(strict);
+    let usual = event_of(message().aggregate("Usual", "1")).await;
+    for _ in 0..6 {
+        let outcome = sink.deliver(strict.clone()).await;
+        assert!(
+            matches!(&outcome, Outcome::Unavailable(why) if why.contains("look at the clocks")),
+            "{outcome:?}"
+        );
+    }
+    let mut outcomes = Vec::new();
+    while !matches!(outcomes.last(), Some(Outcome::Retry(_))) {
+        assert!(outcomes.len() < 20, "{outcomes:?}");
+        assert_eq!(sink.deliver(usual.clone()).await, Outcome::Delivered);
+        outcomes.push(sink.deliver(strict.clone()).await);
     }
 }
 
