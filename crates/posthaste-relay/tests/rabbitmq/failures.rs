@@ -1,10 +1,11 @@
 //! What a server refuses, and what comes of it for the event and for its neighbours.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use posthaste::Message;
-use posthaste_relay::sink::{Outcome, RabbitMq};
-use posthaste_testkit::server::RabbitMq as Server;
+use posthaste_relay::sink::{Outcome, RabbitMq, Sink};
+use posthaste_testkit::server::{Proxy, RabbitMq as Server};
 use posthaste_testkit::sink_contract;
 
 use crate::place::*;
@@ -66,6 +67,46 @@ async fn without_its_exchange_a_destination_is_down() {
     place.act(&["place", &place.name]).await;
     assert_eq!(outcome(&sink).await, Outcome::Delivered);
     assert_eq!(place.ids().await.len(), 2);
+}
+
+// F9: made anew it would have no bindings, and its events would be returned.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_exchange_that_is_deleted_is_left_to_whoever_deleted_it() {
+    let place = Place::new().await;
+    let proxy = Proxy::start(place.port()).unwrap();
+    let for_all = place.through(proxy.port()).sink();
+    let by_event = RabbitMq::builder(&place.url, "{aggregate_type}");
+    let by_event = by_event.build().unwrap();
+    let there = event_of(message().aggregate(&place.name, "1")).await;
+    assert_eq!(outcome(&for_all).await, Outcome::Delivered);
+    assert_eq!(deliver(&by_event, there.clone()).await, Outcome::Delivered);
+    place.act(&["delete_exchange", &place.name]).await;
+    // Nor does another connection declare it.
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let outcome = outcome(&for_all).await;
+        is_down(&outcome, &[]);
+        if matches!(&outcome, Outcome::Unavailable(why) if why.contains("cannot be used")) {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{outcome:?}");
+        proxy.cut();
+    }
+    for _ in 0..3 {
+        let outcome = deliver(&by_event, there.clone()).await;
+        assert!(
+            matches!(&outcome, Outcome::Retry(why) if why.contains("NOT_FOUND")),
+            "{outcome:?}"
+        );
+    }
+    let looked = for_all.check().await.unwrap_err();
+    assert!(looked.contains("NOT_FOUND"), "{looked}");
+    place.act(&["place", &place.name]).await;
+    until_delivered(&for_all).await;
+    while deliver(&by_event, there.clone()).await != Outcome::Delivered {
+        assert!(Instant::now() < deadline + PATIENCE, "not delivered");
+        tokio::time::sleep(MS(50)).await;
+    }
 }
 
 // F5: of many exchanges, one that is missing is that event's trouble.

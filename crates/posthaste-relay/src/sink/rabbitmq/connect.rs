@@ -1,7 +1,9 @@
 //! Connections: made within a time, with the exchange looked at, and let go of for good.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::pin::Pin;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use futures_util::{Stream, StreamExt as _};
@@ -30,6 +32,9 @@ pub(super) struct Post {
     pub(super) writer: Writer,
     pub(super) exchange_type: ExchangeKind,
     pub(super) declare: bool,
+    /// Exchanges that were there once. One that is deleted is left to whoever deleted it: made anew it would have
+    /// no bindings.
+    pub(super) known: Mutex<HashSet<String>>,
     pub(super) timeout: Duration,
     pub(super) connect_timeout: Duration,
 }
@@ -128,13 +133,22 @@ impl Post {
         })
     }
 
-    /// Sees to it that an exchange is there: declares it, or asks for it. On a channel of its own, as
-    /// a refusal closes it.
+    /// Sees to it that an exchange is there: declares it, or asks for it, if it is not to be declared or was there
+    /// before. On a channel of its own, as a refusal closes it.
     pub(super) async fn find(&self, link: &Link, exchange: &str) -> Result<(), NoExchange> {
         if exchange.is_empty() {
             return Ok(());
         }
-        self.declare(link, exchange, !self.declare).await
+        let passive = !self.declare || self.is_known(exchange);
+        self.declare(link, exchange, passive).await?;
+        let mut known = self.known.lock().expect("not poisoned");
+        known.insert(exchange.to_owned());
+        Ok(())
+    }
+
+    fn is_known(&self, exchange: &str) -> bool {
+        let known = self.known.lock().expect("not poisoned");
+        known.contains(exchange)
     }
 
     async fn declare(&self, link: &Link, exchange: &str, passive: bool) -> Result<(), NoExchange> {
@@ -202,7 +216,7 @@ impl Post {
                     format!("exchange {exchange:?} is there as it should be")
                 }
                 Ok(()) => format!("exchange {exchange:?} is there"),
-                Err(NoExchange::Refused(_)) if self.declare => {
+                Err(NoExchange::Refused(_)) if self.declare && !self.is_known(exchange) => {
                     is_there = false;
                     format!("exchange {exchange:?} is not there yet: the first event declares it")
                 }

@@ -67,8 +67,9 @@ impl RabbitMqBuilder {
         self
     }
 
-    /// Whether to declare the exchange (durable), if it is not there. If not, it must be there: then
-    /// the user needs no permission to configure it. Defaults to true.
+    /// Whether to declare the exchange (durable), if it is not there when it is first needed: one that is deleted
+    /// later is left to whoever deleted it. If not, it must be there: then the user needs no permission to configure
+    /// it. Defaults to true.
     pub fn declare(mut self, declare: bool) -> Self {
         self.declare = declare;
         self
@@ -186,6 +187,7 @@ impl RabbitMqBuilder {
                     },
                     exchange_type: kind,
                     declare: self.declare,
+                    known: Mutex::default(),
                     timeout: self.timeout,
                     connect_timeout: self.connect_timeout,
                 }),
