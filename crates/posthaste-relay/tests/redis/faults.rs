@@ -4,9 +4,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use posthaste_relay::sink::{Outcome, Redis, Sink};
+use posthaste_testkit::scene::eventually;
 use posthaste_testkit::server::Proxy;
 use posthaste_testkit::sink_contract::load::{Load, until_delivered};
 use posthaste_testkit::sink_contract::{self, events, message};
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
 
 use crate::stream::*;
 
@@ -139,6 +142,39 @@ async fn a_connection_that_was_closed_while_idle_is_replaced() {
         proxy.cut();
         tokio::time::sleep(MS(500)).await;
     }
+}
+
+/// Leads connections to a server, all but the first, on which it says nothing.
+async fn slow_at_first(server: u16) -> u16 {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        let _silent = listener.accept().await.unwrap();
+        while let Ok((mut client, _)) = listener.accept().await {
+            let mut server = TcpStream::connect(("127.0.0.1", server)).await.unwrap();
+            tokio::spawn(async move { copy_bidirectional(&mut client, &mut server).await });
+        }
+    });
+    port
+}
+
+// Nobody would make those that are missing before one of the others breaks.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_that_was_slow_to_make_is_not_missing_for_good() {
+    let server = private(&[]);
+    let port = slow_at_first(server.port()).await;
+    let sink = Redis::builder(format!("redis://127.0.0.1:{port}")).connections(4);
+    let sink = sink.connect_timeout(MS(2000)).build().unwrap();
+    let slow = outcome(&sink).await;
+    assert!(is_unavailable(&slow, "no answer within"), "{slow:?}");
+    until_delivered(&sink, &event().await, &mut Vec::new()).await;
+    // Those of the sink, and who asks.
+    eventually("all of its connections", async || {
+        let clients = ask(&server.url(), &["CLIENT", "LIST"]).await.unwrap();
+        let clients: String = redis::from_redis_value(clients).unwrap();
+        clients.lines().count() == 5
+    })
+    .await;
 }
 
 // Events take turns on the connections, so that some rest; and what stands in between forgets those over which

@@ -1,7 +1,8 @@
 //! What is in a stream: keys, fields, sizes, and what is trimmed.
 
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::io::Write;
+use std::sync::{Arc, Mutex};
 
 use posthaste::Event;
 use posthaste_relay::sink::{Outcome, Redis, Sink as _};
@@ -63,11 +64,46 @@ async fn events_go_over_as_many_connections_as_are_asked_for() {
     }
 }
 
+// Told in the log; whether it wants a password or not.
 #[tokio::test]
 async fn a_server_with_room_for_some_connections_only_is_delivered_to() {
-    let server = private(&[("maxclients", "2")]);
-    let sink = Redis::builder(server.url()).connections(4).build().unwrap();
-    assert_eq!(outcome(&sink).await, Outcome::Delivered);
+    for password in ["", "canary"] {
+        let log = Log::default();
+        let writer = log.clone();
+        let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone());
+        let _guard = tracing::subscriber::set_default(subscriber.finish());
+        let server = private(&[("maxclients", "2"), ("requirepass", password)]);
+        let builder = |connections| {
+            let builder = Redis::builder(server.url()).connections(connections);
+            match password {
+                "" => builder,
+                password => builder.password(password),
+            }
+        };
+        let sink = builder(4).build().unwrap();
+        assert_eq!(outcome(&sink).await, Outcome::Delivered);
+        let told = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+        assert!(
+            told.contains("fewer connections: ") && told.contains("max number of clients"),
+            "{told}"
+        );
+        let none = outcome(&builder(1).build().unwrap()).await;
+        assert!(is_unavailable(&none, "max number of clients"), "{none:?}");
+    }
+}
+
+/// What was logged.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }
 
 #[tokio::test]

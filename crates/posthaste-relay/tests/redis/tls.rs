@@ -9,16 +9,19 @@ use crate::stream::*;
 
 /// A server that shows a certificate for this name, and wants one of this authority (`yes`) or not (`no`).
 fn serve(authority: &Authority, name: &str, wants_one: &str) -> server::Redis {
+    server::Redis::start(options(authority, name, wants_one)).unwrap()
+}
+
+fn options(authority: &Authority, name: &str, wants_one: &str) -> Options {
     let (certificate, key) = authority.certificate(name);
-    let options = Options::new()
+    Options::new()
         .file("ca.pem", authority.pem())
         .file("server.pem", certificate)
         .file("server.key", key)
         .setting("tls-ca-cert-file", "ca.pem")
         .setting("tls-cert-file", "server.pem")
         .setting("tls-key-file", "server.key")
-        .setting("tls-auth-clients", wants_one);
-    server::Redis::start(options).unwrap()
+        .setting("tls-auth-clients", wants_one)
 }
 
 fn trusting(server: &server::Redis, authority: &Authority) -> RedisBuilder {
@@ -42,6 +45,16 @@ async fn a_server_of_a_private_authority_is_delivered_to_and_others_are_not() {
     let open = Redis::builder(server.url().replace("rediss", "redis"));
     let refused = outcome(&open.connect_timeout(MS(1000)).build().unwrap()).await;
     assert!(is_unavailable(&refused, "cannot connect"), "{refused:?}");
+}
+
+// It cannot say so before the handshake, and closes the connection.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_with_room_for_some_connections_only_is_delivered_to_over_tls() {
+    let authority = Authority::new();
+    let options = options(&authority, "127.0.0.1", "no").setting("maxclients", "2");
+    let server = server::Redis::start(options).unwrap();
+    let sink = trusting(&server, &authority).connections(4);
+    assert_eq!(outcome(&sink.build().unwrap()).await, Outcome::Delivered);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -4,9 +4,9 @@
 //! disk, once for all of them. With one connection that wait would be for some twenty events
 //! (docs/decisions/0018-redis.md).
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
+use std::{fmt, io};
 
 use ::redis::aio::MultiplexedConnection;
 use ::redis::io::tcp::socket2::{SockRef, TcpKeepalive};
@@ -14,6 +14,7 @@ use ::redis::{AsyncConnectionConfig, Cmd, RedisConnectionInfo, RedisResult, Valu
 use futures_util::future::join_all;
 use posthaste::Event;
 use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
@@ -32,6 +33,10 @@ const NEIGHBOURS: u64 = 64;
 /// A connection over which nothing went for so long is used by the system itself. What stands in between forgets
 /// those that rest, mostly after four minutes or more, and then swallows what comes.
 const REST: Duration = Duration::from_secs(60);
+/// What a server says that has no room for another connection (`maxclients`), before it is asked anything.
+const FULL: &str = "max number of clients";
+/// A first answer that is longer is none of Redis.
+const LONGEST_LINE: usize = 1024;
 
 /// Where a server is, and how to get in.
 pub(super) struct Place {
@@ -46,16 +51,34 @@ pub(super) struct Place {
 /// may well have befallen the others, only that nobody has asked them yet.
 pub(super) struct Connections(Vec<Connection>);
 
+/// Why there is no connection.
+pub(super) struct NoConnection {
+    why: String,
+    /// The server has no room for it.
+    is_full: bool,
+}
+
 impl Connections {
+    /// All of them, or as many as the server has room for.
     pub(super) async fn open(place: &Place, number: usize) -> Result<Self, String> {
-        let all = (0..number).map(|_| Connection::open(place));
-        let (opened, refused): (Vec<_>, Vec<_>) =
-            join_all(all).await.into_iter().partition(Result::is_ok);
-        // A server may have room for some of them only.
-        match refused.into_iter().find_map(Result::err) {
-            Some(why) if opened.is_empty() => Err(why),
-            _ => Ok(Self(opened.into_iter().flatten().collect())),
+        let (mut opened, mut full) = (Vec::new(), None);
+        for one in join_all((0..number).map(|_| Connection::open(place))).await {
+            match one {
+                Ok(connection) => opened.push(connection),
+                Err(none) if none.is_full => full = Some(none.why),
+                // It may pass, and what is missing would be missing until one of the others breaks.
+                Err(none) => return Err(none.why),
+            }
         }
+        match full {
+            Some(why) if opened.is_empty() => return Err(why),
+            Some(why) => {
+                let connections = opened.len();
+                tracing::warn!(connections, wanted = number, "fewer connections: {why}");
+            }
+            None => {}
+        }
+        Ok(Self(opened))
     }
 
     /// The one that an event goes over.
@@ -81,14 +104,15 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) async fn open(place: &Place) -> Result<Self, String> {
-        let opened = tokio::time::timeout(place.connect_timeout, dial(place)).await;
-        let why = match opened {
-            Ok(Ok(connection)) => return Ok(connection),
-            Ok(Err(why)) => why,
-            Err(_) => format!("no answer within {:?}", place.connect_timeout),
+    pub(super) async fn open(place: &Place) -> Result<Self, NoConnection> {
+        let opened = match tokio::time::timeout(place.connect_timeout, dial(place)).await {
+            Ok(opened) => opened,
+            Err(_) => Err(format!("no answer within {:?}", place.connect_timeout).into()),
         };
-        Err(format!("cannot connect to {place}: {why}"))
+        opened.map_err(|NoConnection { why, is_full }| NoConnection {
+            why: format!("cannot connect to {place}: {why}"),
+            is_full,
+        })
     }
 
     /// Sends a command, and waits for its answer.
@@ -108,16 +132,10 @@ impl Drop for Connection {
     }
 }
 
-async fn dial(place: &Place) -> Result<Connection, String> {
-    let stream = TcpStream::connect((&*place.host, place.port))
-        .await
-        .map_err(|error| error.to_string())?;
-    stream
-        .set_nodelay(true)
-        .and_then(|()| {
-            SockRef::from(&stream).set_tcp_keepalive(&TcpKeepalive::new().with_time(REST))
-        })
-        .map_err(|error| error.to_string())?;
+async fn dial(place: &Place) -> Result<Connection, NoConnection> {
+    let stream = TcpStream::connect((&*place.host, place.port)).await?;
+    stream.set_nodelay(true)?;
+    SockRef::from(&stream).set_tcp_keepalive(&TcpKeepalive::new().with_time(REST))?;
     let config = AsyncConnectionConfig::new()
         .set_response_timeout(None)
         .set_pipeline_buffer_size(QUEUE)
@@ -128,8 +146,7 @@ async fn dial(place: &Place) -> Result<Connection, String> {
             let name =
                 ServerName::try_from(place.host.clone()).map_err(|error| error.to_string())?;
             let stream = TlsConnector::from(tls.clone()).connect(name, stream).await;
-            let stream = stream.map_err(|error| format!("TLS failed: {error}"))?;
-            log_in(place, stream, config).await?
+            log_in(place, stream.map_err(no_tls)?, config).await?
         }
     };
     let mut opened = Connection {
@@ -141,18 +158,53 @@ async fn dial(place: &Place) -> Result<Connection, String> {
     Ok(opened)
 }
 
+/// A server without room closes the connection, and can say nothing before the handshake.
+fn no_tls(error: io::Error) -> NoConnection {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+    NoConnection {
+        why: format!("TLS failed: {error}"),
+        is_full: matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof),
+    }
+}
+
 async fn log_in<S>(
     place: &Place,
-    stream: S,
+    mut stream: S,
     config: AsyncConnectionConfig,
-) -> Result<(MultiplexedConnection, JoinHandle<()>), String>
+) -> Result<(MultiplexedConnection, JoinHandle<()>), NoConnection>
 where
-    S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    ask_for_room(&mut stream).await?;
     let (connection, driver) = MultiplexedConnection::new_with_config(&place.login, stream, config)
         .await
         .map_err(|error| told(&error))?;
     Ok((connection, tokio::spawn(driver)))
+}
+
+/// Hears whether the server has no room. The client would take that for an answer about the password.
+async fn ask_for_room<S>(stream: &mut S) -> Result<(), NoConnection>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    // What it said before it closed the connection can be read all the same.
+    let asked = stream.write_all(b"*1\r\n$4\r\nPING\r\n").await;
+    let mut line = Vec::new();
+    while !line.ends_with(b"\n") {
+        if stream.read_buf(&mut line).await? == 0 || line.len() > LONGEST_LINE {
+            asked?;
+            return Err("it was closed at once".to_owned().into());
+        }
+    }
+    let line = String::from_utf8_lossy(&line);
+    match line.contains(FULL) {
+        true => Err(NoConnection {
+            why: line.trim_start_matches('-').trim_end().to_owned(),
+            is_full: true,
+        }),
+        // Whoever has to log in first, or may not ask, goes on.
+        false => Ok(()),
+    }
 }
 
 /// Asks how long a value may be. Whoever may not ask gets the usual.
@@ -167,6 +219,25 @@ async fn longest(connection: &Connection) -> Result<usize, String> {
             let found = found.and_then(|found| found.get(1)?.parse().ok());
             Ok(found.unwrap_or(LONGEST))
         }
+    }
+}
+
+impl From<String> for NoConnection {
+    fn from(why: String) -> Self {
+        let is_full = false;
+        Self { why, is_full }
+    }
+}
+
+impl From<io::Error> for NoConnection {
+    fn from(error: io::Error) -> Self {
+        error.to_string().into()
+    }
+}
+
+impl From<NoConnection> for String {
+    fn from(none: NoConnection) -> Self {
+        none.why
     }
 }
 
