@@ -15,6 +15,9 @@ use crate::plain::plain;
 use crate::presentable::panic_text;
 use posthaste::Pattern;
 
+/// What is said of a payload that is too large when decompressed. The limit is ours, and nobody can raise it.
+const LIMITED: &str = ": if that is right, raise the limit";
+
 /// Hands each event to every handler whose pattern matches its topic.
 ///
 /// The handlers of an event run one after the other, and all of them run, whatever became of
@@ -73,7 +76,7 @@ impl Bus {
 
     /// Adds a handler that gets the payload as a value, beside the event with its id, its tenant
     /// and all else. An event whose payload is no such JSON can never be handled: it is rejected.
-    /// One that its producer compressed is decompressed, with the feature `zstd`.
+    /// One that its producer compressed is decompressed, with the feature `zstd`, if it holds up to 64 MiB.
     pub fn on_json<T, F, Answer, R>(self, pattern: &str, handler: F) -> Self
     where
         T: DeserializeOwned + 'static,
@@ -95,7 +98,11 @@ impl Bus {
 
 /// What the payload says, or why it cannot be told.
 fn decoded<T: DeserializeOwned>(event: &Event) -> Result<T, String> {
-    serde_json::from_slice(&plain(event)?).map_err(|error| {
+    let payload = plain(event).map_err(|why| match why.strip_suffix(LIMITED) {
+        Some(what) => format!("{what}: take it with `Bus::on` and `posthaste::decompress`"),
+        None => why,
+    })?;
+    serde_json::from_slice(&payload).map_err(|error| {
         // Where it went wrong, and not what is there: that is the payload's.
         let (line, column) = (error.line(), error.column());
         format!(

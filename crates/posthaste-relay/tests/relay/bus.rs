@@ -158,12 +158,24 @@ async fn a_typed_handler_gets_a_compressed_payload_as_its_producer_wrote_it() {
     );
     assert_eq!(*seen.lock().unwrap(), ids);
 
+    let rejected = async |event| match bus.deliver(Arc::new(event)).await {
+        Outcome::Reject(why) => why,
+        other => panic!("it cannot be read: {other:?}"),
+    };
+    let mut bomb = event.clone();
+    // The head of a frame that holds one byte more than 64 MiB.
+    bomb.payload = vec![0x28, 0xb5, 0x2f, 0xfd, 0xa0, 1, 0, 0, 4].into();
+    let why = rejected(bomb).await;
+    assert!(
+        why.starts_with(
+            "bus.undecodable: the payload has more than 67108864 bytes when decompressed: "
+        ) && why.ends_with("take it with `Bus::on` and `posthaste::decompress`"),
+        "{why}"
+    );
     let mut unknown = event;
     let encoding = posthaste::header::CONTENT_ENCODING.to_owned();
     unknown.headers.insert(encoding, "br".to_owned());
-    let Outcome::Reject(why) = bus.deliver(Arc::new(unknown)).await else {
-        panic!("it cannot be read");
-    };
+    let why = rejected(unknown).await;
     assert!(
         why.starts_with("bus.undecodable: the payload is encoded as \"br\""),
         "{why}"
