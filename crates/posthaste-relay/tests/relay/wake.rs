@@ -11,11 +11,13 @@ use crate::support::*;
 
 /// Long enough for the pauses of an idle relay to be seen: they are a fiftieth of the idle time, 600 ms.
 const IDLE: Duration = Duration::from_secs(30);
-/// A quarter of them. What no one woke is so prompt once in four times, by chance; what was woken may be late now and
-/// then, as the machine does other things beside.
+/// A quarter of them.
 const PROMPT: Duration = Duration::from_millis(150);
 /// So many relays are tried, each once.
-const TRIES: usize = 7;
+const TRIES: usize = 10;
+/// So many of them are to be prompt. What no one woke is so once in four times, by chance: seven of ten are in four of a
+/// thousand runs. What was woken may be late three times, as the machine does other things beside.
+const ENOUGH: usize = 7;
 
 /// A relay on an outbox of its own.
 struct Idle {
@@ -63,7 +65,7 @@ impl Idle {
     }
 }
 
-/// Whether most of the idle relays deliver promptly.
+/// Whether enough of the idle relays deliver promptly.
 async fn are_prompt(notified: bool, wake: bool) -> bool {
     let mut relays = Vec::new();
     for _ in 0..TRIES {
@@ -76,17 +78,23 @@ async fn are_prompt(notified: bool, wake: bool) -> bool {
         relay.relay.stop().await;
     }
     println!("{took:?}");
-    took.iter().filter(|took| **took < PROMPT).count() > TRIES / 2
+    took.iter().filter(|took| **took < PROMPT).count() >= ENOUGH
 }
 
 #[tokio::test]
 async fn with_notifications_on_an_idle_relay_delivers_promptly() {
-    assert!(are_prompt(true, false).await, "most of the tries were late");
+    assert!(
+        are_prompt(true, false).await,
+        "too many of the tries were late"
+    );
 }
 
 #[tokio::test]
 async fn a_waker_of_the_same_process_makes_it_look_at_once() {
-    assert!(are_prompt(false, true).await, "most of the tries were late");
+    assert!(
+        are_prompt(false, true).await,
+        "too many of the tries were late"
+    );
 }
 
 // M16
