@@ -90,7 +90,8 @@ impl Nats {
     }
 
     /// What it means that no stream acknowledged an event: there is none for its subject, or one that cannot
-    /// right now, as while a cluster elects a leader and while a server shuts down.
+    /// right now, as while a cluster elects a leader and while a server shuts down. Or the event was denied, and
+    /// the client dropped that.
     async fn unstored(
         &self,
         connection: &Connection,
@@ -112,11 +113,17 @@ impl Nats {
                 "no stream stores subject {subject:?}: add one, or add the subject to one"
             )),
             Ok(_) if nobody_listens => Outcome::Unavailable(why),
+            // JetStream is well, so most likely it is one of the many denials.
+            Ok(_) | Err(Failure::Denied) if matches!(failure, Failure::Unheard) => denied(subject),
             // A stream may be set up not to acknowledge; and not every user may ask.
             Ok(_) | Err(Failure::Denied) => self.suspects.disconnected(event, why),
             Err(_) => Outcome::Unavailable(format!("{why} JetStream does not answer")),
         }
     }
+}
+
+fn denied(subject: &str) -> Outcome {
+    Outcome::Retry(format!("this user may not publish to subject {subject:?}"))
 }
 
 #[async_trait]
@@ -157,10 +164,8 @@ impl Sink for Nats {
                 self.suspects.disconnected(&event, why)
             }
             Err(Failure::TooLarge(why)) => Outcome::Reject(why),
-            Err(Failure::Denied) => {
-                Outcome::Retry(format!("this user may not publish to subject {subject:?}"))
-            }
-            Err(failure @ (Failure::NoStream | Failure::Unacknowledged)) => {
+            Err(Failure::Denied) => denied(&subject),
+            Err(failure @ (Failure::NoStream | Failure::Unacknowledged | Failure::Unheard)) => {
                 self.unstored(&connection, &event, &subject, &failure).await
             }
         }

@@ -142,7 +142,6 @@ async fn a_user_without_the_right_to_a_subject_is_told_at_once_and_its_neighbour
     jetstream.create_stream(usual()).await.unwrap();
     let sink = Nats::builder(server.url())
         .user("relay", "canary")
-        .timeout(MS(5000))
         .build()
         .unwrap();
     // Of many at once, too: what the server says about them comes in one piece, and the client drops some of it.
@@ -168,6 +167,32 @@ async fn a_user_without_the_right_to_a_subject_is_told_at_once_and_its_neighbour
         looked.contains("$JS.API") && !looked.contains("canary"),
         "{looked}"
     );
+}
+
+// F9
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_outage_among_many_denials_is_not_taken_for_one_of_them() {
+    // JetStream is not for this account, so nobody answers for it.
+    let accounts = r#"{ A: { users: [
+        { user: listener, password: canary }
+        { user: relay, password: canary, permissions: {
+            publish: [ "shop.order.placed.v1", "$JS.API.>" ], subscribe: [ "_INBOX.>" ] } }
+    ] } }"#;
+    let server = private(&[("accounts", accounts)]);
+    let listener =
+        async_nats::ConnectOptions::with_user_and_password("listener".into(), "canary".into());
+    let listener = listener.connect(server.url()).await.unwrap();
+    let _silent = listener.subscribe("shop.order.placed.v1").await.unwrap();
+    listener.flush().await.unwrap();
+    let sink = Nats::builder(server.url()).user("relay", "canary");
+    let sink = sink.timeout(MS(5000)).build().unwrap();
+    let topics: Vec<_> = (1..=500).map(|n| format!("shop.order.paid.v{n}")).collect();
+    let denied = topics.iter().map(|topic| {
+        let message = posthaste::Message::json_text(topic, "{}").unwrap();
+        outcome_of(&sink, message)
+    });
+    let (stuck, _) = tokio::join!(outcome(&sink), futures_util::future::join_all(denied));
+    assert!(is_unavailable(&stuck, ""), "{stuck:?}");
 }
 
 /// What was logged.

@@ -108,6 +108,8 @@ pub(super) enum Failure {
     Denied,
     /// The connection works, and yet no acknowledgement came.
     Unacknowledged,
+    /// Nor among so many denials that one of this publication may have been dropped by the client.
+    Unheard,
 }
 
 impl Connection {
@@ -187,8 +189,7 @@ impl Connection {
                 KEPT.. if self.client.connection_state() != State::Connected => {
                     Failure::Broken("the connection broke".to_owned())
                 }
-                // So many were denied meanwhile that this is most likely one that the client dropped.
-                KEPT.. => Failure::Denied,
+                KEPT.. => Failure::Unheard,
                 _ => Failure::Unacknowledged,
             }),
         }
