@@ -1,6 +1,6 @@
 //! `posthaste clean`: removes what is past its retention, once and now.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use indicatif::ProgressBar;
@@ -86,16 +86,16 @@ impl Clean {
                 "the configuration keeps everything (outbox.clean.enabled = false): to remove events all the same, add --older-than",
             ));
         }
-        let for_the_dead = self.dead_older_than.or(configured.dead_retention);
+        let configured_for_the_dead = configured.dead_retention.filter(|_| configured.enabled);
+        let for_the_dead = self.dead_older_than.or(configured_for_the_dead);
         if self.kind.is_of_the_dead() && for_the_dead.is_none() {
             return Err(Failure::usage(
                 "--reason and --fingerprint are about dead events, and those stay: add --dead-older-than",
             ));
         }
-        let configured_for_the_dead = configured.dead_retention.filter(|_| configured.enabled);
         Ok(Batch {
             retention: self.older_than.unwrap_or(configured.retention),
-            dead_retention: self.dead_older_than.or(configured_for_the_dead),
+            dead_retention: for_the_dead,
             archive: self.archive.unwrap_or(configured.archive),
             limit: BATCH,
         })
@@ -117,6 +117,7 @@ pub(crate) async fn run(place: &Place, args: &Clean) -> Result<(), Failure> {
     let outbox = place::outbox(place)?;
     let batch = args.batch(&outbox.settings.cleaning)?;
     let store = place::connect(&outbox).await?;
+    let began = Instant::now();
     let filters = filters(args, &batch);
     let (mut counts, mut sample) = (Vec::new(), Vec::new());
     let mut at_least = false;
@@ -168,13 +169,17 @@ pub(crate) async fn run(place: &Place, args: &Clean) -> Result<(), Failure> {
         act.why = format!("{} ({what} to be {done})", act.why);
         store.note("clean", &act).await?;
         let bar = progress::bar(found, verb);
+        let told = Told {
+            store: &*store,
+            batch: &batch,
+            began,
+            most: (!at_least).then_some(found),
+            bar: &bar,
+        };
         let removed = &mut answer.removed;
         let worked = match args.kind.told().is_empty() {
-            true => {
-                let told = (!at_least).then_some(found);
-                remove_old(&*store, &batch, told, removed, &bar).await
-            }
-            false => remove_some(&*store, &batch, &filters, removed, &bar).await,
+            true => told.remove_old(removed).await,
+            false => told.remove_some(&filters, removed).await,
         };
         bar.finish_and_clear();
         if worked.is_err() {
@@ -188,53 +193,77 @@ pub(crate) async fn run(place: &Place, args: &Clean) -> Result<(), Failure> {
     output.line(&format!("{done} {} from {}", answer.removed, answer.table))
 }
 
-/// Until as many are gone as were told of: what comes of age meanwhile is for the next time. If they could not
-/// be counted, until a batch is not full.
-async fn remove_old(
-    store: &dyn Store,
-    batch: &Batch,
-    told: Option<u64>,
-    removed: &mut u64,
-    bar: &ProgressBar,
-) -> Result<(), StoreError> {
-    while told.is_none_or(|told| *removed < told) {
-        let gone = store.clean(batch).await?;
-        *removed += gone;
-        bar.inc(gone);
-        if gone == 0 || (told.is_none() && gone < u64::from(batch.limit)) {
-            break;
-        }
-    }
-    Ok(())
+/// What was told of, and is to go. What comes of age meanwhile is for the next time.
+struct Told<'c> {
+    store: &'c dyn Store,
+    batch: &'c Batch,
+    /// When it began to be counted.
+    began: Instant,
+    /// How many they are. `None`: they could not be counted.
+    most: Option<u64>,
+    bar: &'c ProgressBar,
 }
 
-/// Page by page, as they are found.
-async fn remove_some(
-    store: &dyn Store,
-    batch: &Batch,
-    filters: &[Filter],
-    removed: &mut u64,
-    bar: &ProgressBar,
-) -> Result<(), StoreError> {
-    for filter in filters {
-        let mut from = None;
-        loop {
-            let page = store
-                .browse(filter, Order::OldestFirst, from, batch.limit)
-                .await?;
-            let ids: Vec<Uuid> = page.records.iter().map(|record| record.id).collect();
-            if !ids.is_empty() {
-                let gone = store.remove(&ids, batch.archive).await?;
-                *removed += gone;
-                bar.inc(gone);
-            }
-            match page.next {
-                Some(next) => from = Some(next),
-                None => break,
+impl Told<'_> {
+    /// An age now that leaves out what came of age since: the question may have stood for long.
+    fn then(&self, age: Duration) -> Duration {
+        age.saturating_add(self.began.elapsed())
+    }
+
+    /// How many may go at once, once so many are gone.
+    fn next(&self, removed: u64) -> u32 {
+        let most = self.most.unwrap_or(u64::MAX);
+        let left = u32::try_from(most.saturating_sub(removed)).unwrap_or(u32::MAX);
+        left.min(self.batch.limit)
+    }
+
+    /// Until as many are gone as were told of, or none is left.
+    async fn remove_old(&self, removed: &mut u64) -> Result<(), StoreError> {
+        while self.next(*removed) > 0 {
+            let batch = Batch {
+                retention: self.then(self.batch.retention),
+                dead_retention: self.batch.dead_retention.map(|age| self.then(age)),
+                limit: self.next(*removed),
+                ..*self.batch
+            };
+            let gone = self.store.clean(&batch).await?;
+            *removed += gone;
+            self.bar.inc(gone);
+            if gone == 0 {
+                break;
             }
         }
+        Ok(())
     }
-    Ok(())
+
+    /// Page by page, as they are found.
+    async fn remove_some(&self, filters: &[Filter], removed: &mut u64) -> Result<(), StoreError> {
+        for filter in filters {
+            let mut from = None;
+            while self.next(*removed) > 0 {
+                let filter = Filter {
+                    ended_for: filter.ended_for.map(|age| self.then(age)),
+                    ..filter.clone()
+                };
+                let page = self
+                    .store
+                    .browse(&filter, Order::OldestFirst, from, self.batch.limit)
+                    .await?;
+                let next = page.records.iter().take(self.next(*removed) as usize);
+                let ids: Vec<Uuid> = next.map(|record| record.id).collect();
+                if !ids.is_empty() {
+                    let gone = self.store.remove(&ids, self.batch.archive).await?;
+                    *removed += gone;
+                    self.bar.inc(gone);
+                }
+                match page.next {
+                    Some(next) => from = Some(next),
+                    None => break,
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 fn what(answer: &Answer<'_>, batch: &Batch, kind: &KindArgs) -> String {

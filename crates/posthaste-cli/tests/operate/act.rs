@@ -555,6 +555,11 @@ async fn cleaning_keeps_what_the_configuration_keeps_unless_told_otherwise(place
     let refused = clean(off, &["--yes"]);
     assert_eq!(refused.code, 2, "{refused:?}");
     assert!(refused.err.contains("--older-than"), "{refused:?}");
+    let off = "clean.enabled = false\nclean.dead_retention = \"1h\"";
+    let flags = ["--older-than", "1h", "--reason", "rejected", "--yes"];
+    let refused = clean(off, &flags);
+    assert_eq!(refused.code, 2, "{refused:?}");
+    assert!(refused.err.contains("--dead-older-than"), "{refused:?}");
     assert_eq!(shop.statuses().await, UNCHANGED);
 
     let archived = "clean.retention = \"9d\"\nclean.dead_retention = \"9d\"\nclean.archive = true";

@@ -9,7 +9,9 @@ use posthaste_testkit::bed::{Bed, OnPostgres};
 use posthaste_testkit::server::Proxy;
 
 use crate::pty::Terminal;
-use crate::support::{Place, Shop, all, at, bury, deliver, every_place, program, run};
+use crate::support::{
+    PLACED, Place, Shop, all, at, bury, deliver, every_place, message, program, run,
+};
 
 every_place! {
     the_answer_no_changes_nothing
@@ -17,6 +19,7 @@ every_place! {
     the_answer_yes_does_it
     what_somebody_else_redelivered_meanwhile_is_not_sent_twice
     cleaning_asks_too
+    what_came_of_age_while_the_question_stood_is_not_cleaned
     a_terminal_is_not_flooded_with_what_was_enqueued
     a_terminal_gets_colours_and_a_pipe_does_not
     a_terminal_gets_a_table_with_near_times
@@ -115,6 +118,38 @@ async fn cleaning_asks_too(place: impl Place) {
         terminal.line(answer);
         end(terminal);
         assert_eq!(shop.all().await.len(), left);
+    }
+}
+
+// B14
+async fn what_came_of_age_while_the_question_stood_is_not_cleaned(place: impl Place) {
+    let shop = Shop::open(&place).await;
+    let mut told = 1;
+    let some = &["--topic", "*"][..];
+    // What somebody else removed meanwhile makes no room for it, either.
+    for (flags, elsewhere) in [(&[][..], false), (some, false), (&[], true), (some, true)] {
+        let clean = [&["clean", "--older-than", "0s"], flags].concat();
+        let mut terminal = open(at(&place, &clean));
+        terminal.until(&format!("Remove {told} delivered more than 0s ago"));
+        terminal.until("[y/N]");
+        if elsewhere {
+            let all = shop.all().await.into_iter();
+            let delivered = all.filter(|it| it.status == Delivered).map(|it| it.id);
+            let ids: Vec<_> = delivered.collect();
+            shop.store.remove(&ids, false).await.unwrap();
+        }
+        place.enqueue(&vec![message(PLACED); 3]).await.unwrap();
+        let late = deliver(&shop.store).await;
+        terminal.line("y");
+        let (code, rest) = end(terminal);
+        assert_eq!(code, 0, "{rest}");
+        let removed = if elsewhere { 0 } else { told };
+        let line = format!("removed {removed} from");
+        assert!(rest.contains(&line), "{rest}");
+        let statuses = shop.statuses().await;
+        let left = statuses.iter().filter(|it| **it == Delivered);
+        assert_eq!(left.count(), late);
+        told = late;
     }
 }
 
