@@ -163,8 +163,9 @@ impl Config {
         Reading::new(path, environment)?.check()
     }
 
-    /// The outbox that a command is about: the only one, or the one of this table. With a table
-    /// and a database nothing else needs to be configured.
+    /// The outbox that a command is about: the only one, or the one of this table, and of several
+    /// of this name the one in this database. With a table and a database nothing else needs to be
+    /// configured.
     pub(crate) fn outbox(
         &self,
         database: Option<&str>,
@@ -178,8 +179,22 @@ impl Config {
             let names: Vec<String> = self.outboxes.iter().map(|o| o.table.to_string()).collect();
             names.join(", ")
         };
+        if let (Some(table), Some(url)) = (&wanted, database)
+            && let Some(there) = self.named(table).find(|it| it.database.is_at(url))
+        {
+            return Ok(there.clone());
+        }
         let found = match (&wanted, &self.outboxes[..]) {
-            (Some(table), all) => all.iter().find(|outbox| outbox.table == *table).cloned(),
+            (Some(table), _) if database.is_none() && self.named(table).count() > 1 => {
+                let addresses = self
+                    .named(table)
+                    .map(|it| without_password(&it.database.url));
+                return Err(format!(
+                    "there are several outboxes {table}: name the database of one with --database ({})",
+                    addresses.collect::<Vec<_>>().join(", ")
+                ));
+            }
+            (Some(table), _) => self.named(table).next().cloned(),
             (None, [only]) => Some(only.clone()),
             (None, []) => None,
             (None, _) => {
@@ -205,6 +220,10 @@ impl Config {
                     .to_owned(),
             ),
         }
+    }
+
+    fn named<'c>(&'c self, table: &'c Table) -> impl Iterator<Item = &'c Outbox> {
+        self.outboxes.iter().filter(move |it| it.table == *table)
     }
 
     /// What is configured if nothing is.
@@ -298,6 +317,11 @@ impl Database {
             }),
             Err(why) => Err(format!("{}; {}", why.what, why.help.unwrap_or_default())),
         }
+    }
+
+    /// Whether this is its address, be it without the password, as it is shown.
+    fn is_at(&self, url: &str) -> bool {
+        self.url == url || without_password(&self.url) == url
     }
 
     pub(crate) fn is_postgres(&self) -> bool {

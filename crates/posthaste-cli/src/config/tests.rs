@@ -256,6 +256,27 @@ fn a_command_finds_its_outbox() {
     assert!(!error.contains("hunter2"), "{error}");
 }
 
+#[test]
+fn of_outboxes_with_one_name_a_command_is_about_the_one_in_the_database_that_is_named() {
+    let config = load(&[
+        ("POSTHASTE_OUTBOX__0__RELAY__BATCH_SIZE", "9"),
+        ("POSTHASTE_OUTBOX__1__TABLE", "orders_outbox"),
+        (
+            "POSTHASTE_OUTBOX__1__DATABASE__URL",
+            "postgres://ann:hunter2@b/shop",
+        ),
+        ("POSTHASTE_OUTBOX__1__RELAY__BATCH_SIZE", "7"),
+    ]);
+    let error = config.outbox(None, Some("orders_outbox")).unwrap_err();
+    assert!(error.contains("--database"), "{error}");
+    assert!(error.contains("postgres://ann:***@b/shop"), "{error}");
+    for url in ["postgres://ann:hunter2@b/shop", "postgres://ann:***@b/shop"] {
+        let there = config.outbox(Some(url), Some("orders_outbox")).unwrap();
+        assert_eq!(there.settings.batch_size, 7);
+        assert_eq!(there.database.url, "postgres://ann:hunter2@b/shop");
+    }
+}
+
 /// Every file that differs in one character is read to its end, and shows no password.
 #[test]
 fn no_slip_of_the_keyboard_shows_a_password_or_stops_the_program() {

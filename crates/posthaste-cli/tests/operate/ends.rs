@@ -83,6 +83,40 @@ fn whoever_names_an_event_by_anything_else_is_told_what_an_id_looks_like() {
     }
 }
 
+// B2
+#[test]
+fn of_outboxes_with_one_name_it_has_to_be_said_which_is_meant() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = "[database]\nurl = \"sqlite:a.db\"\n\
+                [[outbox]]\ntable = \"orders\"\nclean.retention = \"1h\"\n\
+                [[outbox]]\ntable = \"orders\"\ndatabase.url = \"sqlite:b.db\"\nclean.retention = \"30d\"\n\
+                [sink.log]\ntype = \"stdout\"\n";
+    std::fs::write(folder.path().join("posthaste.toml"), file).unwrap();
+    let ask = |arguments: &[&str]| {
+        let mut command = program(arguments);
+        Answer::of(command.current_dir(folder.path()).output().unwrap())
+    };
+    ask(&["migrate"]).ok();
+    let there = ["--table", "orders", "--database", "sqlite:b.db"];
+    ask(&[&["enqueue", PLACED], &there[..]].concat()).ok();
+    for command in [
+        &["discard", "--all", "--yes"][..],
+        &["clean", "--yes"],
+        &["pause"],
+        &["list"],
+        &["run"],
+    ] {
+        let refused = ask(&[command, &["--table", "orders"]].concat());
+        assert_eq!(refused.code, 2, "{refused:?}");
+        let which = "with --database (sqlite:a.db, sqlite:b.db)";
+        assert!(refused.err.contains(which), "{refused:?}");
+    }
+    let clean = ask(&[&["clean", "--dry-run"], &there[..]].concat()).ok();
+    assert!(clean.contains("delivered more than 30d ago"), "{clean}");
+    let discard = ask(&[&["discard", "--all", "--yes"], &there[..]].concat()).ok();
+    assert!(discard.starts_with("discarded 1 event of"), "{discard}");
+}
+
 // B2, B22
 #[test]
 fn what_cannot_be_meant_is_refused() {
