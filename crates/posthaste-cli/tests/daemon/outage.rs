@@ -5,7 +5,7 @@ use std::time::Duration;
 use posthaste_testkit::disk::{SmallDisk, has_own_mounts};
 use posthaste_testkit::server::{Options, Postgres};
 
-use crate::place::Place;
+use crate::place::{Place, number};
 use crate::process::{Daemon, ids, json_lines};
 
 #[test]
@@ -111,6 +111,40 @@ fn migrate_tells_what_it_has_done_before_a_database_was_away() {
     let told = place.ask(&["migrate", "--check"]);
     assert!(told.out.contains("up to date"), "{told:?}");
     assert!(told.fails(3).contains(NAMED));
+}
+
+// B17 B22
+#[test]
+fn a_connection_that_is_lost_while_the_schema_is_looked_at_is_no_word_about_the_schema() {
+    let place = Place::postgres();
+    place.migrated().enqueue(1);
+    let schema = place.table.split_once('.').unwrap().0;
+    // Who looks waits here, and its session ends meanwhile, as when the server is restarted.
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let connected = runtime.block_on(tokio_postgres::connect(&place.url, tokio_postgres::NoTls));
+    let (client, connection) = connected.unwrap();
+    runtime.spawn(connection);
+    let run = |sql: &str| runtime.block_on(client.batch_execute(sql)).unwrap();
+    run(&format!("begin; lock table {schema}.posthaste_migrations"));
+    let cut = format!(
+        "select count(pg_terminate_backend(pid)) from pg_locks \
+         where not granted and relation = '{schema}.posthaste_migrations'::regclass"
+    );
+    let through_cuts = |arguments: &[&str], says: &str| {
+        let asked = Daemon::start(place.posthaste(arguments));
+        asked.until("it says so", || {
+            number(&place.url, &cut);
+            asked.log().contains(says)
+        });
+        asked
+    };
+    for command in [&["migrate"][..], &["migrate", "--check"], &["status"]] {
+        through_cuts(command, "error").ended().fails(3);
+    }
+    let daemon = through_cuts(&["run"], "Trying again");
+    run("rollback");
+    daemon.delivers(1);
+    assert_eq!(daemon.stop().code, 0);
 }
 
 fn goes_away_and_comes_back(away: impl FnOnce(&mut Postgres)) {

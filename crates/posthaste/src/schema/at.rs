@@ -2,6 +2,8 @@
 
 #[cfg(feature = "sqlite")]
 use super::SchemaError;
+#[cfg(feature = "postgres")]
+use crate::store::postgres::of_schema;
 #[cfg(feature = "sqlite")]
 use crate::store::sqlite;
 use crate::store::{Kind, StoreError};
@@ -14,7 +16,7 @@ pub async fn apply_at(address: &str, table: &Table) -> Result<i32, StoreError> {
         #[cfg(feature = "postgres")]
         Kind::Postgres => {
             let mut client = crate::store::postgres::connect::client(address).await?;
-            Ok(super::apply(&mut client, table).await?)
+            super::apply(&mut client, table).await.map_err(of_schema)
         }
         #[cfg(feature = "sqlite")]
         Kind::Sqlite => sqlite::apply(address, table).await,
@@ -28,7 +30,8 @@ pub async fn check_at(address: &str, table: &Table) -> Result<i32, StoreError> {
         #[cfg(feature = "postgres")]
         Kind::Postgres => {
             let client = crate::store::postgres::connect::client(address).await?;
-            super::check(&client, table).await?;
+            let checked = super::check(&client, table).await;
+            checked.map_err(of_schema)?;
             Ok(super::OUTBOX.version())
         }
         #[cfg(feature = "sqlite")]
@@ -45,7 +48,8 @@ pub async fn notify_at(address: &str, table: &Table, on: bool) -> Result<(), Sto
         #[cfg(feature = "postgres")]
         Kind::Postgres => {
             let mut client = crate::store::postgres::connect::client(address).await?;
-            Ok(super::notify(&mut client, table, on).await?)
+            let switched = super::notify(&mut client, table, on).await;
+            switched.map_err(of_schema)
         }
         #[cfg(feature = "sqlite")]
         Kind::Sqlite => {

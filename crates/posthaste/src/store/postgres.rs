@@ -24,6 +24,7 @@ use tokio::sync::{Mutex, Notify};
 use uuid::Uuid;
 
 use self::held::Held;
+pub(crate) use self::link::of_schema;
 use self::link::{Link, Session};
 use self::presence::Standing;
 use super::cursors::Cursors;
@@ -97,7 +98,8 @@ impl Postgres {
             table: Arc::new(table),
         };
         let session = store.ops.connect().await?;
-        schema::check(session.client(), &store.table).await?;
+        let checked = schema::check(session.client(), &store.table).await;
+        checked.map_err(of_schema)?;
         Ok(store)
     }
 }

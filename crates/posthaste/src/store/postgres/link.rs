@@ -13,6 +13,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{AsyncMessage, Client, Config, Row, Statement};
 
 use super::connect::{self, Connector};
+use crate::schema::SchemaError;
 use crate::store::StoreError;
 
 /// One round trip that takes longer than this is given up, and its connection with it. A dead
@@ -344,15 +345,11 @@ struct ServerError {
 
 /// Whether trying again may help.
 pub(super) fn classify(error: tokio_postgres::Error) -> StoreError {
+    let passing = is_passing(&error);
     let Some(server) = error.as_db_error() else {
         return StoreError::Unavailable(error.into());
     };
     let state = server.code();
-    // Connection exceptions, transaction rollbacks, insufficient resources, operator intervention, errors of
-    // the system and of the server itself, and a server that was a primary and is one no more.
-    let passing = ["08", "40", "53", "57", "58", "XX", "25006", "55P03"]
-        .iter()
-        .any(|class| state.code().starts_with(class));
     let said = Box::new(ServerError {
         code: state.code().to_owned(),
         message: server.message().to_owned(),
@@ -362,6 +359,29 @@ pub(super) fn classify(error: tokio_postgres::Error) -> StoreError {
         false if *state == SqlState::INSUFFICIENT_PRIVILEGE => StoreError::Denied(said),
         false => StoreError::Refused(said),
     }
+}
+
+fn is_passing(error: &tokio_postgres::Error) -> bool {
+    // Connection exceptions, transaction rollbacks, insufficient resources, operator intervention, errors of
+    // the system and of the server itself, and a server that was a primary and is one no more.
+    let passing = ["08", "40", "53", "57", "58", "XX", "25006", "55P03"];
+    error
+        .code()
+        .is_none_or(|state| passing.iter().any(|it| state.code().starts_with(it)))
+}
+
+/// The same for what a look at the schema met: a connection that was lost says nothing about the schema.
+pub(crate) fn of_schema(error: SchemaError) -> StoreError {
+    let SchemaError::Database { table, source } = error else {
+        return error.into();
+    };
+    let source: Box<dyn std::error::Error + Send + Sync> =
+        match source.downcast::<tokio_postgres::Error>() {
+            Ok(said) if is_passing(&said) => return classify(*said),
+            Ok(said) => said,
+            Err(other) => other,
+        };
+    SchemaError::Database { table, source }.into()
 }
 
 /// A refusal as one of what was to be settled, unless it is about the table. One that is not there, or that somebody
