@@ -46,21 +46,53 @@ impl Failure {
         Self::Other(whole(&error))
     }
 
-    /// Why the database of an outbox could not be reached, with what to ask oneself if it is a server.
+    /// Why the database of an outbox could not be asked, with what to ask oneself if it is a server.
     pub(crate) fn to_reach(outbox: &Outbox, error: StoreError) -> Self {
+        let address = without_password(&outbox.database.url);
+        let whose = format!("{} at {address}", outbox.table);
         match Self::from(error) {
             Self::Unavailable(why) => {
-                let address = without_password(&outbox.database.url);
                 let ask = match outbox.database.is_postgres() {
                     true => " Is the server running, and the address right?",
                     false => "",
                 };
-                Self::Unavailable(format!("{} at {address}: {why}{ask}", outbox.table))
+                Self::Unavailable(format!("{whose}: {why}{ask}"))
             }
-            Self::Other(why) if why.contains("SQLSTATE 3D000") => {
-                Self::Other(format!("{why}. Create it first, such as with createdb"))
+            Self::Other(why) => {
+                let remedy = match why.contains("SQLSTATE 3D000") {
+                    true => ". Create it first, such as with createdb",
+                    false => "",
+                };
+                Self::Other(format!("{whose}: {why}{remedy}"))
+            }
+            // On SQLite it names the file itself.
+            Self::Schema(why) if outbox.database.is_postgres() => {
+                match why.strip_prefix(&outbox.table.to_string()) {
+                    Some(rest) => Self::Schema(format!("{whose}{rest}")),
+                    None => Self::Schema(format!("{whose}: {why}")),
+                }
             }
             other => other,
+        }
+    }
+
+    /// Several as one: each is said, and the gravest gives the code. What may pass by itself is the least.
+    pub(crate) fn together(failures: Vec<Self>) -> Result<(), Self> {
+        let said: Vec<String> = failures.iter().map(ToString::to_string).collect();
+        let said = said.join("\n");
+        let gravest = failures.into_iter().max_by_key(|failure| match failure {
+            Self::Unavailable(_) => 0,
+            Self::Other(_) => 1,
+            Self::Schema(_) => 2,
+            _ => 3,
+        });
+        match gravest {
+            None => Ok(()),
+            Some(Self::Unavailable(_)) => Err(Self::Unavailable(said)),
+            Some(Self::Other(_)) => Err(Self::Other(said)),
+            Some(Self::Schema(_)) => Err(Self::Schema(said)),
+            Some(Self::Usage(_)) => Err(Self::Usage(said)),
+            Some(other) => Err(other),
         }
     }
 

@@ -68,6 +68,8 @@ pub(crate) struct Evidence {
     pub(crate) outbox: String,
     /// Without: the database does not answer.
     pub(crate) stats: Option<Counted>,
+    /// What the database said instead of an answer, if that is known.
+    pub(crate) refused: Option<String>,
     /// How it is, or what is wrong.
     pub(crate) schema: Option<Result<String, String>>,
     pub(crate) destinations: Option<Destinations>,
@@ -164,16 +166,22 @@ pub(crate) fn judge(evidence: &Evidence, limits: &Thresholds) -> Vec<Check> {
             "",
         )
     };
+    // Who says what is wrong with the schema answers.
+    let answers = evidence.stats.is_some() || matches!(evidence.schema, Some(Err(_)));
+    let (found, remedy) = match (answers, &evidence.refused) {
+        (true, _) => ("answers", ""),
+        (false, Some(why)) => (why.as_str(), "see posthaste doctor"),
+        (false, None) => (
+            "does not answer",
+            "is the server running, and the address right? See posthaste doctor",
+        ),
+    };
     let mut checks = vec![check(
         "database",
-        ill_if(evidence.stats.is_none()),
-        match evidence.stats {
-            Some(_) => "answers",
-            None => "does not answer",
-        }
-        .to_owned(),
+        ill_if(!answers),
+        found.to_owned(),
         "answers".to_owned(),
-        "is the server running, and the address right? See posthaste doctor",
+        remedy,
     )];
     checks.push(match &evidence.schema {
         Some(Ok(found)) => check(
@@ -345,6 +353,7 @@ async fn evidence(served: &Served, seen: Option<&OutboxNow>, points: &[Point]) -
             stuck: seen.stuck,
         }),
         schema,
+        refused: None,
         destinations: seen.filter(|_| relay.is_some()).map(destinations),
         attempts: relay.map(|_| (sum(|it| it.failures), sum(|it| it.attempts))),
         died,
@@ -413,6 +422,7 @@ mod tests {
                 lag: Duration::from_secs(60),
                 stuck: 0,
             }),
+            refused: None,
             schema: Some(Ok("version 3".to_owned())),
             destinations: Some(Destinations::default()),
             attempts: Some((50, 100)),
@@ -456,7 +466,9 @@ mod tests {
         #[rustfmt::skip]
         let cases = [
             (Evidence { stats: None, ..well() }, "database"),
+            (Evidence { stats: None, refused: Some("no".to_owned()), ..well() }, "database"),
             (Evidence { schema: Some(Err("older".to_owned())), ..well() }, "schema"),
+            (Evidence { stats: None, schema: Some(Err("older".to_owned())), ..well() }, "schema"),
             (Evidence { destinations: down(61), ..well() }, "destinations"),
             (Evidence { stats: counted(0, 1), ..well() }, "stuck"),
             (Evidence { stats: counted(61, 0), ..well() }, "lag"),

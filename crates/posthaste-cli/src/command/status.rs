@@ -82,8 +82,8 @@ struct Looked {
     outbox: Outbox,
     /// Once its database has answered.
     store: Option<Arc<dyn Store>>,
-    /// Why its database does not answer, if it does not.
-    away: Option<String>,
+    /// Why it could not be looked at the last time, if so.
+    failed: Option<Failure>,
     /// The dead at the times of the looks within a quarter of an hour.
     dead: VecDeque<(Instant, u64)>,
 }
@@ -93,7 +93,7 @@ impl Looked {
         Self {
             outbox,
             store: None,
-            away: None,
+            failed: None,
             dead: VecDeque::new(),
         }
     }
@@ -160,13 +160,10 @@ pub(crate) async fn run(place: &Place, args: &Status) -> Result<(), Failure> {
         }
         return verdict(args, &last);
     }
-    let standings = look(&mut looked, args, &limits).await?;
+    let standings = look(&mut looked, args, &limits).await;
     Failure::unless_unread(tell(&output, &standings))?;
-    let away: Vec<String> = looked.into_iter().filter_map(|it| it.away).collect();
-    match away.is_empty() {
-        true => verdict(args, &standings),
-        false => Err(Failure::Unavailable(away.join("\n"))),
-    }
+    Failure::together(looked.into_iter().filter_map(|it| it.failed).collect())?;
+    verdict(args, &standings)
 }
 
 async fn watch(
@@ -177,7 +174,7 @@ async fn watch(
     last: &mut Vec<Standing>,
 ) -> Result<(), Failure> {
     loop {
-        *last = look(looked, args, limits).await?;
+        *last = look(looked, args, limits).await;
         if output.terminal && !output.json {
             // Past the stream that takes colours out: this is no colour.
             write!(std::io::stdout(), "{CLEAR}")?;
@@ -190,35 +187,43 @@ async fn watch(
     }
 }
 
-async fn look(
-    looked: &mut [Looked],
-    args: &Status,
-    limits: &Thresholds,
-) -> Result<Vec<Standing>, Failure> {
+async fn look(looked: &mut [Looked], args: &Status, limits: &Thresholds) -> Vec<Standing> {
     let mut standings = Vec::new();
     for it in looked {
-        it.away = None;
+        it.failed = None;
         standings.push(match standing(it, args, limits).await {
+            Ok(standing) => standing,
             // The others stand as they do; and who watches wants to see it go, and come back.
-            Err(Failure::Unavailable(why)) => {
-                it.away = Some(why);
-                lost(it, limits)
+            Err(failure) => {
+                let lost = lost(it, &failure, limits);
+                it.failed = Some(failure);
+                lost
             }
-            standing => standing?,
         });
     }
-    Ok(standings)
+    standings
 }
 
-/// How an outbox stands whose database does not answer.
-fn lost(looked: &Looked, limits: &Thresholds) -> Standing {
+/// How an outbox stands that cannot be looked at.
+fn lost(looked: &Looked, failure: &Failure, limits: &Thresholds) -> Standing {
+    let (schema, refused) = match failure {
+        Failure::Unavailable(_) => (None, None),
+        Failure::Schema(why) => (Some(Err(why.clone())), None),
+        other => (None, Some(other.to_string())),
+    };
     let evidence = Evidence {
         outbox: looked.outbox.table.to_string(),
+        schema,
+        refused,
         ..Evidence::default()
     };
     let checks = health::judge(&evidence, limits);
     let ill = checks.iter().filter(|it| it.status == Verdict::Ill);
-    let findings = ill.map(|it| format!("{}: {}: {}", it.check, it.value, it.remedy));
+    let findings = match failure {
+        Failure::Unavailable(_) => ill.map(told).collect(),
+        // It says itself what mends it.
+        other => vec![other.to_string()],
+    };
     Standing {
         table: looked.outbox.table.to_string(),
         pending: 0,
@@ -230,9 +235,13 @@ fn lost(looked: &Looked, limits: &Thresholds) -> Standing {
         at_least: false,
         paused: Vec::new(),
         healthy: false,
-        findings: findings.collect(),
+        findings,
         checks,
     }
+}
+
+fn told(check: &Check) -> String {
+    format!("{}: {}: {}", check.check, check.value, check.remedy)
 }
 
 /// How many of the dead an operator gave up.
@@ -305,6 +314,7 @@ async fn evidence(
         stats: Some(stats.into()),
         // It was looked at when the store was opened.
         schema: Some(Ok("up to date".to_owned())),
+        refused: None,
         destinations: None,
         attempts: None,
         died: (looked.dead.len() > 1).then(|| dead.saturating_sub(looked.dead[0].1)),
@@ -338,7 +348,7 @@ fn findings(
     let others = checks
         .iter()
         .filter(|it| it.status == Verdict::Ill && !said.contains(&it.check));
-    findings.extend(others.map(|it| format!("{}: {}: {}", it.check, it.value, it.remedy)));
+    findings.extend(others.map(told));
     findings
 }
 

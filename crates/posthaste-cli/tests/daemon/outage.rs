@@ -85,6 +85,49 @@ fn of_several_databases_the_one_that_is_away_is_named_and_the_others_stand_as_th
 
 // B22
 #[test]
+fn an_outbox_that_cannot_be_looked_at_hides_no_other() {
+    let place = Place::sqlite();
+    place.migrated().enqueue(3);
+    let there = std::fs::read_to_string(place.file("posthaste.toml")).unwrap();
+    std::fs::write(place.file("letter.db"), "Dear Sir or Madam, ".repeat(100)).unwrap();
+    let ill = "[[outbox]]\ntable = \"letters\"\ndatabase.url = \"sqlite:letter.db\"\n\
+               [[outbox]]\ntable = \"missing_outbox\"\n";
+    place.write(&(ABSENT.to_owned() + ill + &there));
+    for flags in [&["status"][..], &["status", "--check"]] {
+        let told = place.ask(flags);
+        let line = |begins: &str| told.out.lines().find(|it| it.starts_with(begins));
+        assert!(line("public.other_outbox\t").is_some(), "{told:?}");
+        let letters = line("public.letters\t").expect("a line");
+        assert!(letters.contains("is damaged or is no database"), "{told:?}");
+        let missing = line("public.missing_outbox\t").expect("a line");
+        assert!(missing.contains("is not set up"), "{told:?}");
+        let ours = line(&place.table).expect("a line");
+        assert!(ours.contains("\t3\t"), "{told:?}");
+        let why = told.fails(4);
+        for said in [
+            NAMED,
+            "public.letters at sqlite:letter.db: ",
+            "public.missing_outbox in ",
+            "is not set up: run posthaste migrate",
+        ] {
+            assert!(why.contains(said), "{said}: {why}");
+        }
+    }
+    let watch = place.posthaste(&["status", "--watch", "--every", "100ms", "--json"]);
+    let watch = Daemon::start(watch);
+    watch.prints("\"pending\":3");
+    place.ask(&["migrate", "--table", "missing_outbox"]).done();
+    watch.until("it is seen", || {
+        let log = watch.delivered();
+        let seen = |it: &serde_json::Value| {
+            it["table"] == "public.missing_outbox" && it["healthy"] == true
+        };
+        log.iter().any(seen)
+    });
+}
+
+// B22
+#[test]
 fn who_watches_sees_a_database_that_was_not_there_come() {
     let mut server = Postgres::start(Options::new()).unwrap();
     let place = Place::at(&server.url());

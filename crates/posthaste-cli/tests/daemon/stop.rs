@@ -121,7 +121,8 @@ fn the_first_signal_ends_it_well_also_after_an_outbox_has_failed() {
     let run = place.posthaste(&["run", "--config", "both.toml"]);
     let mut daemon = in_its_midst(&place, run);
     server.start_again().unwrap();
-    daemon.says("stopping all outboxes, because of one: nowhere.missing_outbox is not set up");
+    let why = format!("nowhere.missing_outbox at {} is not set up", server.url());
+    daemon.says(&format!("stopping all outboxes, because of one: {why}"));
     daemon.signal(Signal::TERM);
     daemon.says("once more to stop at once");
     daemon.read();
