@@ -50,8 +50,7 @@ pub(crate) async fn run(place: &Place, args: &Migrate) -> Result<(), Failure> {
             .try_for_each(|outbox| print(&output, outbox, args.roles));
     }
     let mut done = Vec::new();
-    let mut undone = Vec::new();
-    let mut failed = None;
+    let mut failures = Vec::new();
     for outbox in &outboxes {
         let one = match args.check {
             true => check(outbox).await,
@@ -59,22 +58,19 @@ pub(crate) async fn run(place: &Place, args: &Migrate) -> Result<(), Failure> {
         };
         match one {
             Ok(one) => done.push(one),
-            Err(Failure::Schema(why)) if args.check => undone.push(why),
-            // What is done already is told all the same.
             Err(failure) => {
-                failed = Some(failure);
-                break;
+                failures.push(failure);
+                // What is done already is told all the same.
+                if !args.check {
+                    break;
+                }
             }
         }
     }
     if !done.is_empty() {
         Failure::unless_unread(tell(&output, &done))?;
     }
-    match (failed, undone.is_empty()) {
-        (Some(failure), _) => Err(failure),
-        (None, true) => Ok(()),
-        (None, false) => Err(Failure::Schema(undone.join("\n"))),
-    }
+    Failure::together(failures)
 }
 
 fn print(output: &Output, outbox: &Outbox, roles: bool) -> Result<(), Failure> {

@@ -128,6 +128,25 @@ fn an_outbox_that_cannot_be_looked_at_hides_no_other() {
 
 // B22
 #[test]
+fn migrate_check_tells_of_every_outbox_whichever_is_away() {
+    let place = Place::sqlite();
+    let there = std::fs::read_to_string(place.file("posthaste.toml")).unwrap();
+    place.write(&(ABSENT.to_owned() + &there));
+    let why = place.ask(&["migrate", "--check"]).fails(4);
+    assert!(why.contains(NAMED), "{why}");
+    let missing = format!(
+        "{} in shop.db, which does not exist, is not set up",
+        place.table
+    );
+    assert!(why.contains(&missing), "{why}");
+    place.ask(&["migrate", "--table", &place.table]).done();
+    let told = place.ask(&["migrate", "--check"]);
+    assert!(told.out.contains("up to date"), "{told:?}");
+    assert!(told.fails(3).contains(NAMED));
+}
+
+// B22
+#[test]
 fn who_watches_sees_a_database_that_was_not_there_come() {
     let mut server = Postgres::start(Options::new()).unwrap();
     let place = Place::at(&server.url());
