@@ -4,14 +4,16 @@ use std::io::{IsTerminal, Read};
 use std::time::Duration;
 
 use clap::Args;
-use posthaste::{EnqueueError, Message, Receipt, TopicRule};
+use posthaste::{EnqueueError, Message, Receipt, StoreError, TopicRule};
 use serde::Serialize;
 use uuid::Uuid;
 
 use crate::cli::Place;
+use crate::config::Outbox;
 use crate::failure::{Failure, whole};
 use crate::filter::{Aggregate, parse_aggregate};
 use crate::output::{Cell, Output};
+use crate::sweep::events;
 use crate::time::parse_duration;
 use crate::{place, progress};
 
@@ -85,19 +87,27 @@ struct Answer {
 
 pub(crate) async fn run(place: &Place, args: &Enqueue) -> Result<(), Failure> {
     let message = message(args)?;
-    let store = place::open(place).await?;
+    let outbox = place::outbox(place)?;
+    let store = place::connect(&outbox).await?;
     let topics = match args.relaxed_topic {
         true => TopicRule::Relaxed,
         false => TopicRule::Strict,
     };
     let output = Output::new(place.json);
-    let mut left = args.count as usize;
+    let all = args.count as usize;
+    let (mut done, mut failed) = (0, None);
     let mut rows = Vec::new();
     let bar = progress::bar(u64::from(args.count), "Enqueue");
-    while left > 0 {
-        let batch = vec![message.clone(); left.min(BATCH)];
-        let receipts = store.enqueue(&batch, topics).await.map_err(refused)?;
-        left -= batch.len();
+    while done < all {
+        let batch = vec![message.clone(); BATCH.min(all - done)];
+        let receipts = match store.enqueue(&batch, topics).await {
+            Ok(receipts) => receipts,
+            Err(error) => {
+                failed = Some(refused(&outbox, error));
+                break;
+            }
+        };
+        done += batch.len();
         bar.inc(batch.len() as u64);
         for Receipt { id, sequence, new } in receipts {
             match output.json {
@@ -109,9 +119,22 @@ pub(crate) async fn run(place: &Place, args: &Enqueue) -> Result<(), Failure> {
         }
     }
     bar.finish_and_clear();
-    if output.json {
-        return Ok(());
+    // What is done already is told all the same.
+    if !rows.is_empty() {
+        Failure::unless_unread(tell(&output, rows))?;
     }
+    match failed {
+        None => Ok(()),
+        Some(failure) => {
+            if done > 0 {
+                eprintln!("enqueued {}, then it failed", events(done));
+            }
+            Err(failure)
+        }
+    }
+}
+
+fn tell(output: &Output, mut rows: Vec<Vec<Cell>>) -> Result<(), Failure> {
     let all = rows.len();
     if output.terminal && all > SHOWN {
         rows.truncate(SHOWN / 2);
@@ -189,9 +212,12 @@ fn not_json(why: &str) -> Failure {
 }
 
 /// What was typed is wrong, or the database would not have it.
-fn refused(error: EnqueueError) -> Failure {
+fn refused(outbox: &Outbox, error: EnqueueError) -> Failure {
     match error {
-        EnqueueError::Database(_) => Failure::Other(whole(&error)),
+        EnqueueError::Database(said) => match said.downcast::<StoreError>() {
+            Ok(error) => Failure::to_reach(outbox, *error),
+            Err(other) => Failure::Other(whole(&*other)),
+        },
         EnqueueError::TopicInvalid { .. } => {
             Failure::usage(format!("{error}, or add --relaxed-topic"))
         }

@@ -208,6 +208,31 @@ async fn who_stops_reading_stops_no_work_and_changes_no_verdict() {
     assert_eq!(unread(program(&nowhere)).code, 5);
 }
 
+// B22
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_enqueued_before_the_database_went_away_is_told() {
+    let place = OnPostgres::new().await;
+    let fresh = place.fresh();
+    let (schema, table) = (fresh.table.schema(), &fresh.table);
+    let cut = format!(
+        "create function {schema}.cut() returns trigger language plpgsql as $$ begin
+           if (select count(*) from {table}) >= 2000 then perform pg_terminate_backend(pg_backend_pid()); end if;
+           return null;
+         end $$;
+         create trigger cut before insert on {table} for each statement execute function {schema}.cut()"
+    );
+    fresh.client.batch_execute(&cut).await.unwrap();
+    let told = run(&place, &["enqueue", PLACED, "--count", "5000"]);
+    assert_eq!(told.code, 3, "{}", told.err);
+    let said = "enqueued 2000 events, then it failed\n";
+    assert!(told.err.starts_with(said), "{}", told.err);
+    assert!(told.err.contains("is not reachable"), "{}", told.err);
+    // With a line of heads.
+    assert_eq!(told.out.lines().count(), 2001);
+    let status = run(&place, &["status", "--json"]).json();
+    assert_eq!(status[0]["pending"], 2000);
+}
+
 // B22: whoever may look, but not read, is told so.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reader_sees_how_things_stand_but_no_content() {

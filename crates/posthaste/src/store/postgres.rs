@@ -215,7 +215,8 @@ impl Store for Postgres {
     ) -> Result<Vec<Receipt>, EnqueueError> {
         let session = self.ops.session().await.map_err(EnqueueError::database)?;
         let outbox = Outbox::of(Table::clone(&self.table)).topics(topics);
-        outbox.enqueue_all(Alone(session.client()), messages).await
+        let enqueued = outbox.enqueue_all(Alone(session.client()), messages).await;
+        enqueued.map_err(link::of_enqueue)
     }
 
     async fn note(&self, what: &'static str, act: &Act) -> Result<(), StoreError> {

@@ -13,6 +13,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{AsyncMessage, Client, Config, Row, Statement};
 
 use super::connect::{self, Connector};
+use crate::enqueue::EnqueueError;
 use crate::schema::SchemaError;
 use crate::store::StoreError;
 
@@ -382,6 +383,17 @@ pub(crate) fn of_schema(error: SchemaError) -> StoreError {
             Err(other) => other,
         };
     SchemaError::Database { table, source }.into()
+}
+
+/// The same for what was to be enqueued.
+pub(super) fn of_enqueue(error: EnqueueError) -> EnqueueError {
+    match error {
+        EnqueueError::Database(said) => match said.downcast::<tokio_postgres::Error>() {
+            Ok(said) => EnqueueError::database(classify(*said)),
+            Err(other) => EnqueueError::Database(other),
+        },
+        error => error,
+    }
 }
 
 /// A refusal as one of what was to be settled, unless it is about the table. One that is not there, or that somebody
