@@ -336,12 +336,9 @@ async fn evidence(served: &Served, seen: Option<&OutboxNow>, points: &[Point]) -
         .map_or(0, |it| it.at.saturating_sub(FAILURES_OVER));
     let recent = || points.iter().filter(|point| point.at >= since);
     let sum = |of: fn(&Point) -> u64| recent().map(of).sum::<u64>();
-    // What operators discard is dead, too; what died here did not die by their hands.
-    let died = match (relay, points.first().zip(points.last())) {
-        (Some(_), Some(_)) => Some(points.iter().map(|point| point.died).sum()),
-        (None, Some((first, last))) => Some(last.dead.saturating_sub(first.dead)),
-        (_, None) => None,
-    };
+    // What operators discard is dead, too: only of what died here is it known that it was not by their hands.
+    let died = relay.filter(|_| !points.is_empty());
+    let died = died.map(|_| points.iter().map(|point| point.died).sum());
     let destinations = |seen: &OutboxNow| Destinations {
         all: seen.destinations.len(),
         down: seen.destinations.iter().filter_map(down).collect(),

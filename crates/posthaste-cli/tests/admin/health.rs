@@ -154,7 +154,7 @@ fn an_outbox_that_nobody_leads_is_ill_until_somebody_does(scene: &Scene) {
     assert_eq!((verdict.as_str(), value.as_str()), ("ill", "nobody leads"));
     // What others deliver, and where to, is not seen by who delivers nothing.
     let health = looks_on.get("/healthz").json();
-    for unknown in ["destinations", "failures"] {
+    for unknown in ["destinations", "failures", "dead"] {
         assert_eq!(check(&health, unknown)["status"], "unknown", "{health:#}");
     }
     assert_eq!(code, 503);

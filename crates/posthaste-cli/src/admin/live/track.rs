@@ -87,7 +87,7 @@ pub(in super::super) struct Point {
     rate_failed: f64,
     pending: u64,
     processing: u64,
-    pub(in super::super) dead: u64,
+    dead: u64,
     lag_seconds: f64,
     p50: Option<f64>,
     p95: Option<f64>,
