@@ -84,12 +84,21 @@ fn all_manifests_are_about_the_same_pods() {
     assert!(stay < replicas, "a machine could never be drained");
 }
 
+// When a database is away, nobody is ready, and machines are drained all the same.
+#[test]
+fn pods_that_are_not_ready_keep_no_machine_from_being_drained() {
+    let budget = of_kind("PodDisruptionBudget");
+    assert_eq!(budget["spec"]["unhealthyPodEvictionPolicy"], "AlwaysAllow");
+}
+
 // When a database is away, nobody is ready, and somebody has to look.
 #[test]
 fn operators_reach_pods_that_are_not_ready_and_stay_with_the_one_that_knows_their_session() {
     let service = of_kind("Service");
     assert_eq!(service["spec"]["publishNotReadyAddresses"], true);
     assert_eq!(service["spec"]["sessionAffinity"], "ClientIP");
+    let affinity = &service["spec"]["sessionAffinityConfig"]["clientIP"];
+    assert_eq!(affinity["timeoutSeconds"], 10_800);
 }
 
 #[test]
