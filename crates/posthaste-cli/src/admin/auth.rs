@@ -1,6 +1,6 @@
 //! Who calls: by a token, by the session that a token began, or nobody in particular.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::time::{Instant, SystemTime};
 
 use http::{HeaderMap, header};
@@ -38,11 +38,22 @@ pub(super) enum By {
     Session,
 }
 
-/// Where a request came from.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Peer(pub(super) IpAddr);
+/// Where a request came from, as far as one host is told from another: an address of IPv4, or a network of IPv6,
+/// in which one host may have any number of addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Peer(IpAddr);
 
 impl Peer {
+    pub(super) fn new(address: IpAddr) -> Self {
+        Self(match address.to_canonical() {
+            IpAddr::V6(address) => {
+                let network = address.to_bits() >> 64 << 64;
+                IpAddr::V6(Ipv6Addr::from_bits(network))
+            }
+            v4 => v4,
+        })
+    }
+
     /// No token has such a name.
     pub(super) fn key(peer: Option<Self>) -> String {
         peer.map_or_else(String::new, |peer| format!("from {}", peer.0))
@@ -123,4 +134,20 @@ fn bearer(value: &str) -> Option<&str> {
     scheme
         .eq_ignore_ascii_case("bearer")
         .then(|| secret.trim_start())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_is_one_caller_whatever_addresses_it_has() {
+        let peer = |address: &str| Peer::new(address.parse().unwrap());
+        let host = peer("2001:db8:1:2::7");
+        assert_eq!(host, peer("2001:db8:1:2:ffff:ffff:ffff:ffff"));
+        assert_ne!(host, peer("2001:db8:1:3::7"));
+        assert_eq!(peer("::ffff:192.0.2.7"), peer("192.0.2.7"));
+        assert_ne!(peer("::ffff:192.0.2.7"), peer("::ffff:192.0.2.8"));
+        assert_ne!(peer("192.0.2.7"), peer("192.0.2.8"));
+    }
 }

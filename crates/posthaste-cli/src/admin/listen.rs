@@ -3,7 +3,7 @@
 //! Knows nothing about routes.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +29,7 @@ use crate::failure::Failure;
 
 /// Connections at the same time, those that watch included.
 const CONNECTIONS: usize = 256;
-/// As many of them from one address: whoever takes all it can get leaves room for probes and others.
+/// As many of them from one host: whoever takes all it can get leaves room for probes and others.
 const EACH: usize = 64;
 /// To say hello, and to ask.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -75,7 +75,7 @@ impl Listener {
     /// Answers until it is to end.
     pub(super) async fn serve(self, router: Router, mut end: watch::Receiver<bool>) {
         let places = Arc::new(Semaphore::new(CONNECTIONS));
-        let peers: Places<IpAddr> = Places::new(EACH);
+        let peers = Places::new(EACH);
         let mut connections = JoinSet::new();
         loop {
             let place = places.clone().acquire_owned();
@@ -84,7 +84,7 @@ impl Listener {
                 _ = end.wait_for(|end| *end) => break,
             };
             while connections.try_join_next().is_some() {}
-            let Some(one_of_few) = peers.take(peer.ip()) else {
+            let Some(one_of_few) = peers.take(Peer::new(peer.ip())) else {
                 tracing::debug!(%peer, "has too many connections");
                 continue;
             };
@@ -160,7 +160,7 @@ async fn speak(
     let service =
         hyper::service::service_fn(move |request: http::Request<hyper::body::Incoming>| {
             let mut request = request.map(Body::new);
-            request.extensions_mut().insert(Peer(peer.ip()));
+            request.extensions_mut().insert(Peer::new(peer.ip()));
             router.clone().call(request)
         });
     let builder = Builder::new(TokioExecutor::new());
