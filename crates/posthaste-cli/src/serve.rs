@@ -25,7 +25,7 @@ pub(crate) async fn serve(
 ) -> Result<(), Failure> {
     let mut until = std::pin::pin!(until);
     let store = tokio::select! {
-        store = connect(&outbox) => store?,
+        store = connect(&outbox, &served.name) => store?,
         () = &mut until => return Ok(()),
     };
     served.opened(store.clone());
@@ -35,20 +35,21 @@ pub(crate) async fn serve(
         .map(|route| route.sink.as_str())
         .collect();
     tracing::info!(
-        table = outbox.table.to_string(),
+        table = served.name,
         deliver = outbox.settings.deliver,
         clean = outbox.settings.cleaning.enabled,
         destinations = destinations.join(", "),
         "serving an outbox"
     );
-    let relay = relay(&outbox, store, &sinks).map_err(|error| Failure::usage(error.to_string()))?;
+    let relay = relay(&outbox, &served.name, store, &sinks);
+    let relay = relay.map_err(|error| Failure::usage(error.to_string()))?;
     served.relayed(relay.view());
     relay.run(until).await;
     Ok(())
 }
 
 /// Tries until the database answers. Any other trouble ends it at once: time does not mend that.
-async fn connect(outbox: &config::Outbox) -> Result<Arc<dyn Store>, Failure> {
+async fn connect(outbox: &config::Outbox, name: &str) -> Result<Arc<dyn Store>, Failure> {
     let mut pause = FIRST_PAUSE;
     loop {
         let failure = match open(outbox).await {
@@ -61,11 +62,11 @@ async fn connect(outbox: &config::Outbox) -> Result<Arc<dyn Store>, Failure> {
         // There is no relay yet that would tell of it.
         metrics::counter!(
             "outbox_store_errors_total",
-            "table" => outbox.table.to_string(),
+            "table" => name.to_owned(),
             "result" => "store.unavailable"
         )
         .increment(1);
-        tracing::warn!(table = %outbox.table, "{failure} Trying again in {pause:?}");
+        tracing::warn!(table = %name, "{failure} Trying again in {pause:?}");
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(LONGEST_PAUSE);
     }
@@ -82,10 +83,13 @@ async fn open(outbox: &config::Outbox) -> Result<Arc<dyn Store>, Failure> {
 
 fn relay(
     outbox: &config::Outbox,
+    name: &str,
     store: Arc<dyn Store>,
     sinks: &BTreeMap<String, Destination>,
 ) -> Result<Relay, SettingsError> {
-    let mut builder = Relay::builder_on(store).settings(outbox.settings.clone());
+    let mut builder = Relay::builder_on(store)
+        .named(name)
+        .settings(outbox.settings.clone());
     let mut added = Vec::new();
     for route in &outbox.routes {
         if let Some(destination) = sinks.get(&route.sink)

@@ -70,6 +70,7 @@ impl Meters {
 
 /// The meters of every topic seen so far.
 pub(crate) struct Observer {
+    /// What the outbox is called: its table, unless told otherwise.
     pub(crate) table: String,
     mask_tenant: bool,
     /// By destination and topic.

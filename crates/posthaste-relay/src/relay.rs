@@ -102,6 +102,7 @@ impl Relay {
 
     pub(crate) fn new(
         store: Arc<dyn Store>,
+        name: String,
         settings: Settings,
         destinations: Vec<Destination>,
         routes: Routes,
@@ -111,7 +112,7 @@ impl Relay {
         let leading = settings.deliver && settings.mode == Mode::Parallel;
         Self {
             engine: Arc::new(Engine {
-                observer: Observer::new(store.table().to_string(), settings.mask_tenant),
+                observer: Observer::new(name, settings.mask_tenant),
                 store,
                 settings,
                 destinations,

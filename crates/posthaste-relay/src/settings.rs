@@ -142,6 +142,7 @@ impl Default for Settings {
 /// Sets up a [`Relay`]. Every setting has a default; a destination is needed.
 pub struct Builder {
     store: Arc<dyn Store>,
+    name: String,
     settings: Settings,
     destinations: Vec<Destination>,
     routes: Vec<(Matcher, String)>,
@@ -182,11 +183,19 @@ fn joined(problems: &[Problem]) -> String {
 impl Builder {
     pub(crate) fn new(store: Arc<dyn Store>) -> Self {
         Self {
+            name: store.table().to_string(),
             store,
             settings: Settings::default(),
             destinations: Vec::new(),
             routes: Vec::new(),
         }
+    }
+
+    /// What metrics, logs and spans call the outbox: to tell those apart that have one name in several databases.
+    /// Defaults to its table.
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
     }
 
     /// Adds a destination. With only one, everything goes there unless routes say otherwise.
@@ -365,6 +374,7 @@ impl Builder {
             .collect();
         Ok(Relay::new(
             self.store,
+            self.name,
             self.settings,
             self.destinations,
             Routes::new(routes),

@@ -5,9 +5,35 @@ use std::collections::{BTreeMap, BTreeSet};
 use posthaste_relay::{METRICS, MetricKind};
 
 use crate::look::{TOKENS, webhook};
-use crate::scene::{Scene, eventually, every_database};
+use crate::scene::{STDOUT, Scene, eventually, every_database};
 
 every_database! { every_metric_that_is_scraped_is_in_the_reference_and_most_are_scraped }
+
+// B16
+#[test]
+fn outboxes_with_one_name_in_several_databases_are_told_apart() {
+    let scene = Scene::sqlite();
+    let table = &scene.table;
+    let off = "relay.enabled = false\nrelay.stats_interval = \"200ms\"";
+    let other = format!(
+        "[[outbox]]\ntable = \"{table}\"\ndatabase.url = \"sqlite:other.db\"\n{off}\n\n{STDOUT}"
+    );
+    scene.configure(TOKENS, off, &other);
+    scene.posthaste(&["migrate"]);
+    for (database, count) in [("sqlite:shop.db", "3"), ("sqlite:other.db", "5")] {
+        let there = ["--table", table, "--database", database];
+        let enqueue = ["enqueue", "shop.order.placed.v1", "--count", count];
+        scene.posthaste(&[enqueue, there].concat());
+    }
+    let daemon = scene.run();
+    eventually("each tells its own", || {
+        let text = daemon.get("/metrics").body;
+        let pending = |name: &str, count| {
+            text.contains(&format!("outbox_pending{{table=\"{name}\"}} {count}"))
+        };
+        pending(table, 3) && pending(&format!("{table}~2"), 5)
+    });
+}
 
 /// The names and labels of all samples.
 fn samples(text: &str) -> BTreeMap<String, BTreeSet<String>> {
