@@ -35,6 +35,8 @@ const NEIGHBOURS: u64 = 64;
 const REST: Duration = Duration::from_secs(60);
 /// What a server says that has no room for another connection (`maxclients`), before it is asked anything.
 const FULL: &str = "max number of clients";
+/// What one says that takes no connections from elsewhere as long as it has no password (`protected-mode`).
+const PROTECTED: &str = "-DENIED";
 /// A first answer that is longer is none of Redis.
 const LONGEST_LINE: usize = 1024;
 
@@ -197,14 +199,13 @@ where
         }
     }
     let line = String::from_utf8_lossy(&line);
-    match line.contains(FULL) {
-        true => Err(NoConnection {
-            why: line.trim_start_matches('-').trim_end().to_owned(),
-            is_full: true,
-        }),
-        // Whoever has to log in first, or may not ask, goes on.
-        false => Ok(()),
+    let is_full = line.contains(FULL);
+    if is_full || line.starts_with(PROTECTED) {
+        let why = line.trim_start_matches('-').trim_end().to_owned();
+        return Err(NoConnection { why, is_full });
     }
+    // Whoever has to log in first, or may not ask, goes on.
+    Ok(())
 }
 
 /// Asks how long a value may be. Whoever may not ask gets the usual.
@@ -246,6 +247,31 @@ impl fmt::Display for Place {
         match self.host.contains(':') {
             true => write!(f, "[{}]:{}", self.host, self.port),
             false => write!(f, "{}:{}", self.host, self.port),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_a_server_says_before_it_hangs_up_is_told() {
+        let full = "ERR max number of clients reached";
+        let protected = "DENIED Redis is running in protected mode because ...";
+        for (said, why) in [
+            (format!("-{full}\r\n"), Some((full, true))),
+            (format!("-{protected}\r\n"), Some((protected, false))),
+            ("-NOAUTH Authentication required.\r\n".to_owned(), None),
+            ("+PONG\r\n".to_owned(), None),
+            (String::new(), Some(("it was closed at once", false))),
+        ] {
+            let (mut ours, mut theirs) = tokio::io::duplex(256);
+            theirs.write_all(said.as_bytes()).await.unwrap();
+            theirs.shutdown().await.unwrap();
+            let heard = ask_for_room(&mut ours).await.err();
+            let heard = heard.map(|none| (none.why, none.is_full));
+            assert_eq!(heard, why.map(|(why, is_full)| (why.to_owned(), is_full)));
         }
     }
 }
