@@ -20,6 +20,8 @@ const FULL: Duration = Duration::from_millis(100);
 /// Events that are put off come back one by one, this far apart: a long line of them must not
 /// keep the database busy.
 const APART: Duration = Duration::from_millis(2);
+/// Those of a destination that is only full come back more often: it takes what it can.
+const FULL_APART: Duration = Duration::from_micros(200);
 /// How long what a paused destination would take is put off, at least, before it is looked at again.
 const PAUSED: Duration = Duration::from_secs(1);
 
@@ -155,14 +157,14 @@ impl Destination {
     /// For how long to put an event off, if it cannot be taken now.
     pub(crate) fn put_off(&self, now: Instant, share: Share) -> Option<Duration> {
         let has_room = self.has_room(share);
-        let until = match self.admission(now) {
+        let (until, apart) = match self.admission(now) {
             Admission::Freely if has_room => return None,
             Admission::AtMost(window) if has_room && self.in_hand() < window => return None,
-            Admission::Freely | Admission::AtMost(_) => now + FULL,
-            Admission::Nothing(until) => until,
+            Admission::Freely | Admission::AtMost(_) => (now + FULL, FULL_APART),
+            Admission::Nothing(until) => (until, APART),
         };
         let mut last = self.put_off.lock().expect("not poisoned");
-        let at = last.map_or(until, |last| until.max(last + APART));
+        let at = last.map_or(until, |last| until.max(last + apart));
         *last = Some(at);
         Some(at.saturating_duration_since(now))
     }
@@ -245,7 +247,7 @@ mod tests {
         assert_eq!(destination.put_off(now, share(1)), None);
         destination.expect(10);
         assert_eq!(destination.put_off(now, share(1)), Some(FULL));
-        assert_eq!(destination.put_off(now, share(1)), Some(FULL + APART));
+        assert_eq!(destination.put_off(now, share(1)), Some(FULL + FULL_APART));
         assert_eq!(destination.put_off(now, share(2)), None);
         destination.expect(990);
         assert!(!destination.has_room(share(9)), "as many bytes as it may");
