@@ -25,7 +25,7 @@ impl Engine {
                         tracing::warn!(
                             table = self.observer.table,
                             lost = lost.len(),
-                            "leases were lost"
+                            "leases were lost, or somebody has their events locked"
                         );
                     }
                 }

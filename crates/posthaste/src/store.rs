@@ -104,7 +104,8 @@ pub trait Store: Send + Sync + 'static {
     /// These leases are not settled after all, and run out by themselves: the store need not reckon with them.
     fn abandon(&self, _leases: &[Lease]) {}
 
-    /// Prolongs leases to this long from now. Gives back those that are lost.
+    /// Prolongs leases to this long from now. Gives back those that are lost, and those that could not be prolonged as
+    /// somebody has their event locked.
     async fn extend(&self, leases: &[Lease], lease: Duration) -> Result<Vec<Lease>, StoreError>;
 
     /// Looks for owners that are gone. From now on their leases count as expired.

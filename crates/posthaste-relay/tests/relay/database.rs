@@ -11,6 +11,7 @@ use posthaste_relay::{Relay, Retry};
 use posthaste_testkit::file::FreshFile;
 use posthaste_testkit::outbox::{Fresh, connect};
 use posthaste_testkit::server::Proxy;
+use tokio::sync::watch;
 
 use crate::support::*;
 
@@ -403,4 +404,40 @@ async fn rows_that_are_not_utf_8_are_set_aside_and_hold_up_no_other() {
     drop((store, fresh));
     let drop = format!("drop database {name} with (force)");
     client.batch_execute(&drop).await.unwrap();
+}
+
+// M9 M13: as does whoever has the table open in psql, and went to lunch.
+#[tokio::test]
+async fn a_row_that_somebody_has_locked_for_long_lets_no_other_lease_run_out() {
+    let mut fresh = Fresh::new().await;
+    let locked = fresh.enqueue(&messages(10)).await[4].id;
+    let (go, until) = watch::channel(false);
+    let witness = Witness::new(move |_| {
+        let mut until = until.clone();
+        async move {
+            let _ = until.wait_for(|go| *go).await;
+            Outcome::Delivered
+        }
+    });
+    let builder = brisk(&fresh).await.lease(MS(6000)).poll_interval(MS(50));
+    let builder = builder.dispatch_timeout(MS(4000));
+    let relay = Running::start(builder.destination("w", witness.clone()).build().unwrap());
+    eventually("all are on their way", async || witness.seen().len() == 10).await;
+    let mut other = connect(&fresh.url).await;
+    let transaction = other.transaction().await.unwrap();
+    let lock = fresh.sql("select from {outbox} where id = $1 for update");
+    transaction.execute(&lock, &[&locked]).await.unwrap();
+    go.send(true).unwrap();
+    witness.until_delivered(10).await;
+    tokio::time::sleep(MS(15_000)).await;
+    transaction.rollback().await.unwrap();
+    let store = fresh.store().await;
+    until_settled(&store).await;
+    relay.stop().await;
+    let mut seen: Vec<_> = witness.seen().iter().map(|event| event.id).collect();
+    // Its own lease could not be prolonged.
+    seen.retain(|id| *id != locked);
+    assert_eq!(seen.len(), 9, "none of the others was delivered again");
+    let delivered = with_status(&store, Status::Delivered).await;
+    assert_eq!(delivered.len(), 10);
 }
