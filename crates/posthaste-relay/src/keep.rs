@@ -11,7 +11,9 @@ impl Engine {
     /// Prolongs leases while work goes on.
     pub(crate) async fn keep_leases(self: Arc<Self>) {
         let lease = self.settings.lease;
-        while !self.rest_until_gone(lease / 6).await {
+        let mut pause = lease / 6;
+        while !self.rest_until_gone(pause).await {
+            pause = lease / 6;
             let expiring = self.hand.expiring(lease * 5 / 6);
             if expiring.is_empty() {
                 continue;
@@ -29,7 +31,11 @@ impl Engine {
                         );
                     }
                 }
-                Err(error) => self.log_store("extend", &error),
+                Err(error) => {
+                    self.log_store("extend", &error);
+                    // Who waited in vain for somebody with a lock is to be there when it ends, before leases have run out.
+                    pause = pause.min(WATCH.saturating_sub(sent.elapsed()));
+                }
             }
         }
     }

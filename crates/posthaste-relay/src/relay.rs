@@ -284,6 +284,7 @@ impl Engine {
                 if free() > 0
                     && !topics.is_empty()
                     && destination.may_be_looked_for(now)
+                    && destination.has_room(share)
                     && let Some(room) = self.room_left(pace)
                 {
                     let claim = Claim {

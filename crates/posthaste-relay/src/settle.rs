@@ -235,8 +235,11 @@ impl Engine {
                 Err(error) => {
                     self.log_store("settle", &error);
                     left.push((batch, true));
-                    tokio::time::sleep(pause).await;
-                    pause = (pause * 2).min(LONGEST_PAUSE);
+                    // Who waited in vain for somebody with a lock is to be there when it ends.
+                    if started.elapsed() < LONGEST_PAUSE / 2 {
+                        tokio::time::sleep(pause).await;
+                        pause = (pause * 2).min(LONGEST_PAUSE);
+                    }
                 }
             }
         }

@@ -5,7 +5,7 @@ with free as materialized (
   select e.ctid as place
   from unnest($1::uuid[], $2::uuid[], $3::bigint[]) as s (owner, id, epoch)
   join {outbox} e on e.id = s.id and e.lease_owner = s.owner and e.lease_epoch = s.epoch
-  for update of e skip locked
+  for no key update of e skip locked
 )
 update {outbox} e
 set lease_until = clock_timestamp() + make_interval(secs => $4::float8)

@@ -33,8 +33,9 @@ const NEIGHBOURS: u64 = 64;
 /// A connection over which nothing went for so long is used by the system itself. What stands in between forgets
 /// those that rest, mostly after four minutes or more, and then swallows what comes.
 const REST: Duration = Duration::from_secs(60);
-/// What a server says that has no room for another connection (`maxclients`), before it is asked anything.
-const FULL: &str = "max number of clients";
+/// What a server says that has no room for another connection (`maxclients`), before it is asked anything: Redis, and
+/// others of its kind. What stands in between may just hang up.
+const FULL: [&str; 2] = ["max number of clients", "max concurrent connections"];
 /// What one says that takes no connections from elsewhere as long as it has no password (`protected-mode`).
 const PROTECTED: &str = "-DENIED";
 /// A first answer that is longer is none of Redis.
@@ -162,11 +163,9 @@ async fn dial(place: &Place) -> Result<Connection, NoConnection> {
 
 /// A server without room closes the connection, and can say nothing before the handshake.
 fn no_tls(error: io::Error) -> NoConnection {
-    use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
-    NoConnection {
-        why: format!("TLS failed: {error}"),
-        is_full: matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof),
-    }
+    let NoConnection { why, is_full } = error.into();
+    let why = format!("TLS failed: {why}");
+    NoConnection { why, is_full }
 }
 
 async fn log_in<S>(
@@ -195,11 +194,14 @@ where
     while !line.ends_with(b"\n") {
         if stream.read_buf(&mut line).await? == 0 || line.len() > LONGEST_LINE {
             asked?;
-            return Err("it was closed at once".to_owned().into());
+            return Err(NoConnection {
+                why: "it was closed at once".to_owned(),
+                is_full: true,
+            });
         }
     }
     let line = String::from_utf8_lossy(&line);
-    let is_full = line.contains(FULL);
+    let is_full = FULL.iter().any(|full| line.contains(full));
     if is_full || line.starts_with(PROTECTED) {
         let why = line.trim_start_matches('-').trim_end().to_owned();
         return Err(NoConnection { why, is_full });
@@ -232,7 +234,11 @@ impl From<String> for NoConnection {
 
 impl From<io::Error> for NoConnection {
     fn from(error: io::Error) -> Self {
-        error.to_string().into()
+        use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+        Self {
+            why: error.to_string(),
+            is_full: matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof),
+        }
     }
 }
 
@@ -264,7 +270,7 @@ mod tests {
             (format!("-{protected}\r\n"), Some((protected, false))),
             ("-NOAUTH Authentication required.\r\n".to_owned(), None),
             ("+PONG\r\n".to_owned(), None),
-            (String::new(), Some(("it was closed at once", false))),
+            (String::new(), Some(("it was closed at once", true))),
         ] {
             let (mut ours, mut theirs) = tokio::io::duplex(256);
             theirs.write_all(said.as_bytes()).await.unwrap();

@@ -401,10 +401,10 @@ pub(super) fn of_enqueue(error: EnqueueError) -> EnqueueError {
 /// event, as a trigger refuses with any code that it likes: the others must not wait for it.
 pub(super) fn of_settlements(error: StoreError) -> StoreError {
     // A statement that was prepared for another structure, a transaction or an object in the wrong state; tables, columns,
-    // types and functions that are not there.
+    // types and functions that are not there; something else by that name.
     let of_structure = |said: &ServerError| {
         [
-            "0A", "25", "26", "3F", "55", "42P01", "42703", "42704", "42883",
+            "0A", "25", "26", "3F", "55", "42P01", "42703", "42704", "42883", "42809", "42P05",
         ]
         .iter()
         .any(|class| said.code.starts_with(class))
