@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 
 use crate::circuit::{Admission, Circuit};
+use crate::claim::Taken;
 use crate::pace::{LATEST_SHARE, LOOKING_SHARE, recovered, rested};
-use crate::relay::Taken;
 use crate::route::REMEMBERED;
 use crate::sink::Sink;
 use crate::tally::Tally;

@@ -5,6 +5,7 @@
 //! to a [`sink::Sink`].
 
 mod circuit;
+mod claim;
 mod clean;
 mod destination;
 mod dispatch;

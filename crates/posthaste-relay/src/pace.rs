@@ -7,7 +7,7 @@ use posthaste::store::Reach;
 
 use crate::keys::Keys;
 
-use crate::relay::Taken;
+use crate::claim::Taken;
 
 /// The shortest pause between two looks.
 const BRISK: Duration = Duration::from_millis(1);

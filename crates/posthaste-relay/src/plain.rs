@@ -24,8 +24,14 @@ pub(crate) fn plain_within(event: &Event, limit: usize) -> Result<Cow<'_, Bytes>
 
 #[cfg(feature = "zstd")]
 fn decompressed(event: &Event, encoding: &str, limit: usize) -> Result<Bytes, String> {
-    posthaste::decompress(Some(encoding), event.payload.clone(), limit)
-        .map_err(|error| error.to_string())
+    use posthaste::DecompressError::TooLarge;
+    posthaste::decompress(Some(encoding), event.payload.clone(), limit).map_err(|error| match error {
+        // The limit is ours: no user can raise it.
+        TooLarge { limit } => format!(
+            "the payload has more than {limit} bytes when decompressed: take it with `Bus::on` and `posthaste::decompress`"
+        ),
+        error => error.to_string(),
+    })
 }
 
 #[cfg(not(feature = "zstd"))]

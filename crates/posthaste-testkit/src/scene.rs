@@ -1,8 +1,10 @@
 //! What tests of whole systems share: a database of their own, the program `posthaste`, clients in Python,
 //! and patience.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::outbox::connect;
@@ -22,6 +24,28 @@ pub async fn database() -> String {
         .rsplit_once('/')
         .expect("the address names a database");
     format!("{server}/{name}")
+}
+
+/// Keeps what is logged to it: a writer for a subscriber of `tracing`.
+#[derive(Debug, Clone, Default)]
+pub struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    /// All of it.
+    pub fn text(&self) -> String {
+        let bytes = self.0.lock().expect("not poisoned");
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().expect("not poisoned").write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Asks until the answer is yes.

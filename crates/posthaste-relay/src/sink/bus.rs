@@ -15,9 +15,6 @@ use crate::plain::plain;
 use crate::presentable::panic_text;
 use posthaste::Pattern;
 
-/// What is said of a payload that is too large when decompressed. The limit is ours, and nobody can raise it.
-const LIMITED: &str = ": if that is right, raise the limit";
-
 /// Hands each event to every handler whose pattern matches its topic.
 ///
 /// The handlers of an event run one after the other, and all of them run, whatever became of
@@ -98,11 +95,7 @@ impl Bus {
 
 /// What the payload says, or why it cannot be told.
 fn decoded<T: DeserializeOwned>(event: &Event) -> Result<T, String> {
-    let payload = plain(event).map_err(|why| match why.strip_suffix(LIMITED) {
-        Some(what) => format!("{what}: take it with `Bus::on` and `posthaste::decompress`"),
-        None => why,
-    })?;
-    serde_json::from_slice(&payload).map_err(|error| {
+    serde_json::from_slice(&plain(event)?).map_err(|error| {
         // Where it went wrong, and not what is there: that is the payload's.
         let (line, column) = (error.line(), error.column());
         format!(

@@ -1,10 +1,8 @@
 //! TLS, passwords, tokens, nkeys and rights, against servers that want them.
 
-use std::io::Write;
-use std::sync::{Arc, Mutex};
-
 use posthaste_relay::sink::nats::NatsBuilder;
 use posthaste_relay::sink::{Nats, Outcome, Sink};
+use posthaste_testkit::scene::Log;
 use posthaste_testkit::server::{self, Options};
 
 use crate::authority::Authority;
@@ -195,20 +193,6 @@ async fn an_outage_among_many_denials_is_not_taken_for_one_of_them() {
     assert!(is_unavailable(&stuck, ""), "{stuck:?}");
 }
 
-/// What was logged.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
 // B13: not even in the lines of the client that we use, on a thread of its own.
 #[tokio::test]
 async fn no_log_line_tells_a_secret() {
@@ -225,7 +209,7 @@ async fn no_log_line_tells_a_secret() {
         let sink = sink.build().unwrap();
         let _ = (outcome(&sink).await, sink.check().await);
     }
-    let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    let text = log.text();
     assert!(text.contains("async_nats"), "nothing was logged");
     assert!(!text.contains("canary"), "{text}");
 }

@@ -1,12 +1,11 @@
 //! What is in a stream: keys, fields, sizes, and what is trimmed.
 
 use std::collections::HashSet;
-use std::io::Write;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use posthaste::Event;
 use posthaste_relay::sink::{Outcome, Redis, Sink as _};
-use posthaste_testkit::scene::eventually;
+use posthaste_testkit::scene::{Log, eventually};
 use posthaste_testkit::sink_contract::{self, Arrived};
 
 use crate::stream::*;
@@ -82,27 +81,13 @@ async fn a_server_with_room_for_some_connections_only_is_delivered_to() {
         };
         let sink = builder(4).build().unwrap();
         assert_eq!(outcome(&sink).await, Outcome::Delivered);
-        let told = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+        let told = log.text();
         assert!(
             told.contains("fewer connections: ") && told.contains("max number of clients"),
             "{told}"
         );
         let none = outcome(&builder(1).build().unwrap()).await;
         assert!(is_unavailable(&none, "max number of clients"), "{none:?}");
-    }
-}
-
-/// What was logged.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
     }
 }
 

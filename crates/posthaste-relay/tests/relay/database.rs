@@ -11,7 +11,6 @@ use posthaste_relay::{Relay, Retry};
 use posthaste_testkit::file::FreshFile;
 use posthaste_testkit::outbox::{Fresh, connect};
 use posthaste_testkit::server::Proxy;
-use tokio::sync::watch;
 
 use crate::support::*;
 
@@ -411,14 +410,7 @@ async fn rows_that_are_not_utf_8_are_set_aside_and_hold_up_no_other() {
 async fn a_row_that_somebody_has_locked_for_long_lets_no_other_lease_run_out() {
     let mut fresh = Fresh::new().await;
     let locked = fresh.enqueue(&messages(10)).await[4].id;
-    let (go, until) = watch::channel(false);
-    let witness = Witness::new(move |_| {
-        let mut until = until.clone();
-        async move {
-            let _ = until.wait_for(|go| *go).await;
-            Outcome::Delivered
-        }
-    });
+    let (go, witness) = Witness::held();
     let builder = brisk(&fresh).await.lease(MS(6000)).poll_interval(MS(50));
     let builder = builder.dispatch_timeout(MS(4000));
     let relay = Running::start(builder.destination("w", witness.clone()).build().unwrap());

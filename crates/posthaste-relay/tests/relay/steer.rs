@@ -6,7 +6,6 @@ use posthaste::store::{Act, Ending, Filter, JobState, Redelivery, Target};
 use posthaste::{Status, Store, header};
 use posthaste_relay::sink::Outcome;
 use posthaste_testkit::outbox::Fresh;
-use tokio::sync::watch;
 
 use crate::support::*;
 
@@ -52,14 +51,7 @@ async fn a_paused_outbox_is_left_in_peace_by_every_relay_until_it_is_resumed() {
 async fn what_was_claimed_and_not_started_is_handed_back_by_a_pause() {
     let mut fresh = Fresh::new().await;
     let store = fresh.store().await;
-    let (go, until) = watch::channel(false);
-    let sink = Witness::new(move |_| {
-        let mut until = until.clone();
-        async move {
-            let _ = until.wait_for(|go| *go).await;
-            Outcome::Delivered
-        }
-    });
+    let (go, sink) = Witness::held();
     let builder = brisk(&fresh).await.max_attempts(1);
     let builder = builder.destination("w", sink.clone()).concurrency(2);
     let relay = Running::start(builder.build().unwrap());

@@ -12,7 +12,7 @@ use posthaste::{Event, Message, Record, Status};
 use posthaste_relay::sink::{Outcome, Sink};
 use posthaste_relay::{Builder, Relay, Retry};
 use posthaste_testkit::outbox::Fresh;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
@@ -53,6 +53,19 @@ impl Witness {
     /// Takes everything.
     pub(crate) fn willing() -> Arc<Self> {
         Self::new(|_| async { Outcome::Delivered })
+    }
+
+    /// Takes everything, once it is told to go on.
+    pub(crate) fn held() -> (watch::Sender<bool>, Arc<Self>) {
+        let (go, until) = watch::channel(false);
+        let witness = Self::new(move |_| {
+            let mut until = until.clone();
+            async move {
+                let _ = until.wait_for(|go| *go).await;
+                Outcome::Delivered
+            }
+        });
+        (go, witness)
     }
 
     /// Every event that it was asked to deliver, in order, as often as it was asked.
